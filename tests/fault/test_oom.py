@@ -91,6 +91,8 @@ REQUESTS = (
     ("impossible", post(BODY, "/v1/fps?num_samples=5000")),
     ("expected", head("POST", "/nowhere", "Content-Length: 64", "Expect: 100-continue")),
 )
+# As first requests, these make all calls that a warm daemon does not make.
+FIRST = ("voxelize_chunked", "voxelize_large_chunked", "integers", "cloudini", "mcap", "gzip", "zstd", "fps_batch")
 
 
 def essence(reply):
@@ -275,7 +277,8 @@ class Requests(Case):
 
     def test_each_call_for_memory_of_a_first_request(self):
         failed, stopping = 0, collections.deque()
-        for name, request in REQUESTS:
+        for name in FIRST:
+            request = dict(REQUESTS)[name]
             daemon = self.start()
             expected = essence(ask(daemon, request))
             daemon.stop()
@@ -287,7 +290,7 @@ class Requests(Case):
             failed += number - 1
         for daemon in stopping:
             self.stopped(daemon)
-        print(f"first: each of {failed} calls failed, in {len(REQUESTS)} kinds of requests")
+        print(f"first: each of {failed} calls failed, in {len(FIRST)} kinds of requests")
 
 
 def reason_to_skip():

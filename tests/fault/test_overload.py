@@ -90,10 +90,10 @@ class Turns(FaultCase):
     ARGS = ("--workers", "1", "--backend", "cpu", "--max-timeout-ms", "3600000")
 
     def test_clients_are_served_in_turn(self):
-        flood = Crowd(self.daemon, 30, HEAVY, heavy_rows())
-        wait_until(lambda: self.daemon.status()["queue"]["depth"] >= 20 or not flood.waiting(), "jobs that wait")
+        flood = Crowd(self.daemon, 20, HEAVY, heavy_rows())
+        wait_until(lambda: self.daemon.status()["queue"]["depth"] >= 15 or not flood.waiting(), "jobs that wait")
         waits, runs = [], []
-        while len(waits) < 5 and self.daemon.status()["queue"]["depth"] >= 15:
+        while len(waits) < 3 and self.daemon.status()["queue"]["depth"] >= 10:
             reply = self.daemon.post(VOXELIZE, rows(4), {"Accept": "application/json"}, source="127.0.0.2")
             waits.append(reply.json()["timing_us"]["queue"])
         for reply in flood.join():

@@ -178,7 +178,7 @@ class Regions(FaultCase):
 
         thread = threading.Thread(target=shorten)
         thread.start()
-        statuses = [self.ask(output=f"a,{SIZE},{ROOM}").status for _ in range(200)]
+        statuses = [self.ask(output=f"a,{SIZE},{ROOM}").status for _ in range(100)]
         over.set()
         thread.join()
         self.assertLessEqual(set(statuses), {200, 400})
@@ -197,7 +197,7 @@ class Regions(FaultCase):
 
         thread = threading.Thread(target=write)
         thread.start()
-        for _ in range(100):
+        for _ in range(50):
             reply = self.ask(headers={"Accept": "application/json"})
             self.assertEqual(reply.status, 200, reply)
             counts = reply.json()["points"]
@@ -308,7 +308,7 @@ class Regions(FaultCase):
         self.works()
         self.daemon.post(f"{REGIONS}/unregister")
         before = files_of(self.daemon)
-        for turn in range(300):
+        for turn in range(40):
             register = lambda turn=turn: self.memory.register(self.daemon, f"b{turn % 7}")
             wait_until(lambda: register().status == 200, "room for a region")  # after a region is closed
             register()  # refused: the name is in use

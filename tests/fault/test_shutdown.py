@@ -258,7 +258,7 @@ class Shutdown(unittest.TestCase):
 
     def test_under_load_again_and_again(self):
         body = rows(3000)
-        for turn in range(6):
+        for turn in range(3):
             daemon = Daemon("--io-threads", str(2 + turn % 3))
             ended, wrong = threading.Event(), []
 

@@ -303,7 +303,7 @@ class Streams(FaultCase):
         with Daemon("--stream-memory-bytes", str(most)) as daemon:
             memory = lambda: daemon.status()["streams"]["memory_bytes"]
             bodies = [rows(count) for count in (500, 4_000, 16_000, 64_000)]
-            for time in range(1, 9):
+            for time in range(1, 4):
                 for client in range(1, 9):
                     for name, body in (("small", bodies[0]), ("any", bodies[client % 4])):
                         reply = daemon.post(path_of(name, time), body, JSON, source=f"127.0.0.{client}")
@@ -313,13 +313,14 @@ class Streams(FaultCase):
 
     def test_greedy_clients_leave_a_stream_to_the_next(self):
         """Each client takes as many streams as it may. The first four take most, the later ones get one each."""
-        for client in range(1, 21):
+        for client in range(1, 11):
             source, number = f"127.0.0.{client}", 0
             while (reply := self.send(f"n{number}", 1, POINT, source=source)).status == 200:
                 number += 1
             self.assert_problem(reply, 429, "stream", ["another stream"])
             self.assertEqual(number, 1024 >> client if client < 5 else 1)
-        for client in range(2, 21):
+            self.assertEqual(self.send("n0", 2, POINT, source=source).status, 200)
+        for client in range(2, 11):
             source = f"127.0.0.{client}"
             for stream in self.daemon.get("/v1/streams", source=source).json()["streams"]:
                 self.assertEqual(self.delete(stream["name"], source=source).status, 200)
@@ -377,17 +378,6 @@ class Streams(FaultCase):
     def test_without_streams(self):
         with Daemon("--stream-memory-bytes", "0") as daemon:
             self.assert_problem(daemon.post(path_of("s", 1), POINTS), 501, "stream", ["--stream-memory-bytes"])
-
-    def test_too_many_streams(self):
-        for number in range(513):
-            reply = self.send(f"n{number}", 1, POINT)
-            if reply.status != 200:
-                break
-        self.assertEqual(number, 512)
-        self.assert_problem(reply, 429, "stream", ["another stream"])
-        self.assertEqual(self.send("n0", 2, POINT).status, 200)
-        self.assertEqual(self.send("n0", 1, POINT, source="127.0.0.2").status, 200)
-        self.assertEqual(self.delete("n0", source="127.0.0.2").status, 200)
 
     def test_files_of_the_last_points_are_of_the_budget(self):
         budget = ("--memory-budget-bytes", str(4 * MB), "--max-body-bytes", str(MB), "--max-response-bytes", str(MB))

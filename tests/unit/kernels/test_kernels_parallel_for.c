@@ -223,12 +223,12 @@ static void check_crews(bool unwilling) {
     if (run_with(&alone, &asked) != VX_OK) fail_msg("kind %d: %s", kind, alone.outcome.error.text);
     for (int i = 0; i < 4; i += 1 + PART / 2) {
       struct crew crew = crew_of(helpers[i], unwilling, 100 * (uint64_t)kind + (uint64_t)i);
-      for (int round = 0; round < 3; round++) {
+      for (int round = 0; round < 3; round += PART) {
         (void)run_with(&crew, &asked);
         assert_same(&crew.outcome, &alone.outcome);
         free(crew.outcome.block);
       }
-      assert_true(crew.loops >= 3 && crew.helped > 0);
+      assert_true(crew.loops > 0 && crew.helped > 0);
       assert_int_equal(crew.given_up > 0, unwilling && kind != 9);  // kind 9 has short tasks, which are never given up
       dismiss(&crew);
     }
@@ -357,7 +357,7 @@ static void helpers_take_little_scratch(void **state) {
   job.ctx = &crew;
   job.row_counts = crew.outcome.row_counts;
   job.params.voxelize.max_voxels = LARGE;
-  for (int i = 0; i < 8; i++) {
+  for (int i = 0; i < 3; i++) {
     assert_int_equal(backend->run(lane, &job, &error), VX_OK);
     assert_int_equal(job.counts.voxels_kept, 2);
     free(crew.outcome.block);
@@ -381,7 +381,7 @@ static void a_cut_asks_for_no_scratch(void **state) {
   float *flat = calloc(LARGE, COLUMNS * sizeof *flat);
   struct error error;
   int cuts = 0;
-  for (int32_t count = 400000; count <= LARGE; count += 50000) {
+  for (int32_t count = 400000; count <= LARGE; count += 100000) {
     struct crew crew = crew_of(3, false, 3);
     struct vx_job asked = plain_params(2000), job = job_over(&asked, flat, 1, &count);
     struct vx_lane *fresh;
@@ -397,7 +397,7 @@ static void a_cut_asks_for_no_scratch(void **state) {
     backend->lane_close(fresh);
     dismiss(&crew);
   }
-  assert_in_range(cuts, 1, (LARGE - 400000) / 50000);  // the largest clouds are not cut
+  assert_in_range(cuts, 1, (LARGE - 400000) / 100000);  // the largest clouds are not cut
   free(flat);
 }
 

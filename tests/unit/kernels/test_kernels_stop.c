@@ -3,7 +3,7 @@
 #include "kernels/decoder.h"
 #include "tests/unit/kernels/kernels_reference.h"
 
-enum { ROWS = 3 << 16, COLUMNS = 4, WIDTH = 8, SIDE = 256, CLASSES = 3, SECTIONS = 3 };
+enum { ROWS = 2 << 16, COLUMNS = 4, WIDTH = 8, SIDE = 256, CLASSES = 3, SECTIONS = 3 };
 
 static float points[ROWS][COLUMNS], boxes[ROWS][VX_BOX_VALUES], scores[ROWS], features[ROWS][WIDTH];
 static float logits[SIDE * SIDE][CLASSES], moves[SIDE * SIDE][VX_BOX_VALUES], dims[SIDE * SIDE][3];
