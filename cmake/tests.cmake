@@ -146,7 +146,7 @@ endforeach()
 voxeld_script_tests(http "tests/http/test_*.py" 600 "${sanitized}" ${PYTHON})
 voxeld_script_tests(fault "tests/fault/test_*.py" 900 "${sanitized}" ${PYTHON})
 foreach(flavour IN LISTS sanitized) # short, to test its code
-  voxeld_test(fault.soak ${flavour} fault 600 ${PYTHON} tests/measure/load/soak 0.1 --seed 1 --largest 4000
+  voxeld_test(fault.soak ${flavour} fault 600 ${PYTHON} tests/measure/load/soak 0.05 --seed 1 --largest 4000
               --processes 3 --threads 3)
 endforeach()
 # fault.neighbours expects an answer for a polite client among slow clients, on a machine that other tests do not fill:
