@@ -132,7 +132,7 @@ static void test_random_maps(struct side sides[2], struct random *random, int64_
 // The grid of each preset, with all of its maps that fit, for a batch whose last cloud is empty.
 static void test_presets(struct side sides[2], const struct presets *presets, struct random *random, int64_t largest) {
   static struct scan scan = {.num_clouds = 3};
-  size_t most = largest < 100000 ? (size_t)32 << 20 : (size_t)512 << 20;
+  size_t most = largest < 100000 ? (size_t)4 << 20 : (size_t)512 << 20;
   for (size_t k = 0; k < presets_count(presets); k++) {
     struct vx_job asked = presets_request(presets_at(presets, k))->job;
     const struct vx_voxelize *params = &asked.params.voxelize;

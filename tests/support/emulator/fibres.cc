@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -200,7 +201,7 @@ typedef std::map<const unsigned char *, std::vector<unsigned char>> copies;  // 
 static std::map<unsigned char *, size_t> memory;  // bytes by address
 // Copies of the memory as it was before the earliest kernel that may still run when the current kernel starts (seen),
 // before the previous kernel, and before the current kernel.
-static copies seen, before_last, before_this;
+static std::shared_ptr<copies> seen, before_last, before_this;
 // in_turn: the current kernel waits for earlier kernels before it lets the next start. all_ended: all earlier kernels
 // end before the next starts.
 static bool in_turn = true, all_ended = true;
@@ -218,8 +219,8 @@ void emulated_wait() { fibres[running].waited = true; }
 
 const void *emulated_seen(const void *at) {
   if (fibres[running].waited) return at;
-  auto copy = seen.upper_bound((const unsigned char *)at);
-  if (copy == seen.begin()) return at;
+  auto copy = seen->upper_bound((const unsigned char *)at);
+  if (copy == seen->begin()) return at;
   --copy;
   size_t offset = (size_t)((const unsigned char *)at - copy->first);
   return offset < copy->second.size() ? &copy->second[offset] : at;
@@ -227,10 +228,10 @@ const void *emulated_seen(const void *at) {
 
 // Called before each kernel.
 static void copy_memory() {
-  before_last = std::move(before_this);
-  before_this.clear();
+  before_last = before_this;
+  before_this = std::make_shared<copies>();
   for (auto [at, bytes] : memory)
-    if (bytes <= LARGEST_COPY) before_this[at].assign(at, at + bytes);
+    if (bytes <= LARGEST_COPY) (*before_this)[at].assign(at, at + bytes);
   if (all_ended)
     seen = before_this;
   else if (in_turn)
