@@ -19,9 +19,9 @@
 // The map of a cloud has width * Z planes of Y * X values. The value d of a row (z, y, x) of the last level is in plane
 // d * Z + z. All other values are +0.
 //
-// Rows and channels may be in any order, and may be computed in any order. An offset without an input may be computed
-// as a row of +0: all weights are finite, so s changes at most from -0 to +0. A processor without fused multiply-adds
-// gets the same bits from binary64.
+// The input rows may be in any order. Rows and channels may be computed in any order. An offset without an input may be
+// computed as a row of +0: all weights are finite, so s changes at most from -0 to +0. A processor without fused
+// multiply-adds gets the same bits from binary64.
 //
 // With float16, the features of the first layer, all weights, and the outputs of all layers but the last are rounded to
 // float16; numbers beyond +-65504 become +-65504. Sums, biases and additions stay binary32. The order of a sum depends

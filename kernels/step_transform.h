@@ -1,6 +1,6 @@
 // The step `transform`: moves and filters points.
 //
-// A point is moved by its cloud's matrix m, row by row, whose last row is 0, 0, 0, 1. In float32:
+// A point is moved by its cloud's matrix m, which lies row by row and ends with the row 0, 0, 0, 1. In float32:
 //   x' = ((m[0]*x + m[1]*y) + m[2]*z) + m[3]; y' and z' in the same way, from m[4] and m[8] on.
 // Without matrices the identity is used, which makes -0 into 0. The other columns stay.
 //

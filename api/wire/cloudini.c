@@ -13,7 +13,7 @@ static const char magic[] = "CLOUDINI_V";
 
 enum { MAGIC = sizeof magic - 1, VERSION_DIGITS = 2, FIRST_VERSION = 2, LAST_VERSION = 5 };
 enum { TEXT_MOST = 8192, FIELDS_MOST = VX_MAX_FEATURES, LENGTH_BYTES = 4, LEAST_CHUNK = LENGTH_BYTES + 1 };
-enum { COLUMN_MOST = 8 };  // room for the head of a column after the points, up to 5 bytes
+enum { COLUMN_MOST = 8 };  // room for the head, up to 5 bytes, of a column that follows the points
 
 static const char *const encodings[] = {
     [CLOUDINI_NONE] = "NONE", [CLOUDINI_LOSSY] = "LOSSY", [CLOUDINI_LOSSLESS] = "LOSSLESS", NULL};
@@ -212,7 +212,7 @@ static bool check_head(const struct head *head) {
   return file->num_fields || error_refuse(head->error, ERROR_BAD_BODY, NULL, "the points of the blob have no fields");
 }
 
-// Each chunk is preceded by its length. Refuses missing chunks, and bytes after the last chunk.
+// From version 3 on, each chunk is preceded by its length. Refuses missing chunks, and bytes after the last chunk.
 static bool check_chunks(const struct head *head) {
   const struct cloud_file *file = head->file;
   int64_t chunks = file->points / CLOUDINI_CHUNK + (file->points % CLOUDINI_CHUNK != 0);

@@ -176,7 +176,7 @@ void service_vacate_lost(struct service *service) {
 
 void service_stop(struct service *service) {
   jobs_join(&service->jobs);
-  // The library may end only when no request is suspended. The watcher ends first, since its tick may resume requests.
+  // The library may end only when no request is suspended. The watcher's thread ends first: a tick may resume one.
   watcher_stop(&service->watcher);
   http_stop(service);
   watcher_end(&service->watcher);

@@ -58,8 +58,8 @@ void placement_note_used(struct placement *placement, int64_t used) {
   atomic_store(&placement->used, used > before ? used : before);
 }
 
-// Estimated wait until busy GPUs have finished their jobs and the work ahead of the client's last waiting job. If this
-// last job would end sooner on the CPU, then moving the client's first job there lets all its jobs end sooner.
+// Estimates how long the busy GPUs need for their jobs and for the work ahead of the client's last waiting job. If the
+// CPU would end a job before the GPUs end this last job, all the client's jobs end sooner if the CPU takes one.
 static int64_t wait_ns(const struct placement *placement, const struct placement_cost *cost, double ahead) {
   int64_t lanes = atomic_load(&placement->at_work[TARGET_GPU]);
   int64_t ahead_ns = (int64_t)(ahead * (double)placement->waiting_ns) - cost->ns[TARGET_GPU];

@@ -27,7 +27,7 @@ enum peer_phase {
   PEER_UPLOAD,     // a body is due
   PEER_HELD,       // a body is due, but is not read now: the request is at the gate
   PEER_LOCKED,     // a body is due, and its I/O thread uses what is reserved for it
-  PEER_PREEMPTED,  // another request takes its reservation: it is refused or, without bytes, goes on
+  PEER_PREEMPTED,  // the upload loses its reservation: it is refused, or goes on if no part of the body has come
   PEER_WHOLE,      // the body has arrived; the request starts at the library's next call, perhaps after the gate
   PEER_JOB,        // the job waits or runs, or its result is ready
   PEER_PROBED,     // WHOLE or JOB, while the watcher writes to the socket

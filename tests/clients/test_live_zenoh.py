@@ -223,7 +223,7 @@ class Live(LiveCase):
                 ((_, payload, _),) = robot.wait_for(1)
         self.assertEqual(stamp_of(payload), fresh)
 
-    def test_a_message_that_is_none(self):
+    def test_a_malformed_message(self):
         with ZenohRobot() as robot, self.live(robot, *VOXELIZE) as running:
             robot.wait_for_subscription()
             said = ""

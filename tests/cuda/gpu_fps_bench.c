@@ -3,7 +3,7 @@
 //
 //   gpu-fps-bench [--repeat N] [DIRECTORY]
 //
-// Medians of N runs (15; a third of that on the CPU) after a warm-up. `device` is by the device's clock, from the
+// Medians of N runs (15; on the CPU N / 3 + 1) after a warm-up. `device` is by the device's clock, from the
 // arrival of the points to the finished tensors. `whole` is by the host's clock, with both transfers over the bus. The
 // clouds are points of kitti_raw_00 in DIRECTORY (../shared/data). The table says whether GPU and CPU chose the same
 // samples. One thread. Exit code 77 without a GPU, 1 without kitti_raw_00.

@@ -161,7 +161,7 @@ class Wheels(unittest.TestCase):
         run(sys.executable, "-m", "venv", "--without-pip", str(fresh))
         python = str(fresh / "bin" / "python")
         (packages,) = fresh.glob("lib/python*/site-packages")
-        for module in (np, tqdm):  # what pip would install; pip itself is there too
+        for module in (np, tqdm):  # what pip would install; pip itself lies beside them
             (packages / f"{module.__name__}.pth").write_text(f"{pathlib.Path(module.__file__).parents[1]}\n")
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         environment["PATH"] = f"{fresh / 'bin'}:{environment['PATH']}"

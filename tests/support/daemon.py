@@ -83,7 +83,7 @@ class Reply:
         return json.loads(self.body)
 
     def tensors(self):
-        """The description of the tensors of a safetensors file, and their bytes, which equal requests share."""
+        """The description of the tensors of a safetensors file, and their bytes. Equal requests give the same."""
         (length,) = struct.unpack_from("<Q", self.body)
         described = json.loads(self.body[8 : 8 + length])
         del described["__metadata__"]

@@ -10,7 +10,7 @@
 #include <arm_neon.h>
 #endif
 
-// Most nodes that wait during a walk of the tree: seven more per level.
+// The most nodes that wait during a walk of the tree: seven more per level.
 enum { STACK = (CPU_SAMPLE_LANES - 1) * CPU_SAMPLE_DEPTH + 1 };
 
 #define WIDTH 4

@@ -1,5 +1,5 @@
-// What the caps keep, if not what comes first (struct vx_choice): gives these voxels the lowest numbers, and moves
-// these points to the front of their lists, so other stages need not differ.
+// Chooses what the caps keep, unless they keep what comes first (struct vx_choice). Gives the chosen voxels the lowest
+// numbers, and moves the chosen points to the front of their lists, so that other stages need not differ.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include "kernels/random.h"

@@ -62,7 +62,7 @@ static void fill_with_mean(const struct cpu_run *run, const struct cpu_row *row,
   }
 }
 
-// Copies the fields that it reads, because a store to `out` might change the run.
+// Copies the fields that it reads: the compiler must assume that a store to `out` may change *run.
 static inline void write_rows_of_voxels(const struct cpu_run *run, int32_t columns, float *out) {
   const float *points = run->points;
   const int32_t *list = run->list;

@@ -183,9 +183,9 @@ static __device__ inline uint32_t sort_add_warps(struct sort_shared *shared) {
   return sum;
 }
 
-// Waits in turn: after the first pass, a pass reads the counts before its own wait. `beside`: what the threads of the
-// second pass do first, maybe while the first pass still runs. So `beside` must bypass the first-level cache, and may
-// read only what kernels before the first pass wrote.
+// Each pass waits in turn, since the passes after the first read the counts before their own wait. `beside`: what the
+// threads of the second pass do first, maybe while the first pass still runs. So `beside` must bypass the first-level
+// cache, and may read only what kernels before the first pass wrote.
 template <typename function>
 static __global__ void __launch_bounds__(SORT_BLOCK)
     sort_kernel(const __grid_constant__ struct sort s, const __grid_constant__ struct sort_pass p,

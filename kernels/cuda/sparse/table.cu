@@ -23,8 +23,8 @@ static __device__ uint64_t word_of(const struct sparse_level &from, const struct
   return is_there ? sparse_line(from, around.cloud, z, y) * from.words + around.bit / 32 : UINT64_MAX;
 }
 
-// Bit kx of inputs[line] is set if the cell at offset kx of the line is occupied. The last bit of a line of the grid is
-// 0, so no such cell is in the next line.
+// Bit kx of inputs[line] is set if the cell at offset kx of the line is occupied. The first and the last bit of a line
+// of the grid are 0, so offsets outside of the grid along x find no cell.
 static __device__ void look_around(const struct sparse_level &from, const struct sparse_window &window,
                                    const struct around &around, uint32_t (&inputs)[LINES]) {
   uint32_t shift = around.bit % 32, wanted = (1u << window.kernel[2]) - 1;
@@ -71,8 +71,8 @@ static __device__ uint32_t class_of(uint32_t mask, const struct sparse_window &w
   return found << 1 | ((mask & left << 2 & ~outer) != 0);
 }
 
-// Called by a whole block. Finds where each class begins. Classes with larger numbers come first, since the numbers of
-// rows with many inputs have the most bits.
+// Called by a whole block. Finds where each class begins. Classes with larger numbers come first: these tend to have
+// more bits set, so their rows have more inputs.
 static __device__ void begin_classes(uint32_t *classes) {
   enum { EACH = SPARSE_CLASSES / SPARSE_BLOCK };
   uint32_t *last = classes + SPARSE_CLASSES - 1 - threadIdx.x * EACH, own[EACH], sum = 0, total;
@@ -95,7 +95,7 @@ static __device__ int32_t table_of_block(const struct sparse_tables &tables) {
   return number;
 }
 
-// Adds the thread's row to its class. Returns the rows of the class before it.
+// Adds the thread's row to its class. Returns how many rows of the class come before it.
 static __device__ uint32_t join_class(uint32_t *classes, uint32_t number, uint32_t warp) {
   uint32_t peers = __match_any_sync(warp, number), lane = threadIdx.x % 32, before = 0;
   int leader = __ffs(peers) - 1;
@@ -103,7 +103,7 @@ static __device__ uint32_t join_class(uint32_t *classes, uint32_t number, uint32
   return __shfl_sync(peers, before, leader) + __popc(peers & ((1u << lane) - 1));
 }
 
-// Finds the offsets of each row. The last block of a table finds where the classes begin.
+// Finds the offsets at which each row has an input. The block of a table that ends last finds where the classes begin.
 static __global__ void __launch_bounds__(SPARSE_BLOCK)
     mask_kernel(struct sparse_levels all, struct sparse_tables tables) {
   cuda_wait();

@@ -70,8 +70,8 @@ static __device__ void write_row(const struct voxel_view &v, float *sample_rows,
   }
 }
 
-// Called by all threads of a row. Writes its voxels, pillar_features and voxel_point_mask. `by_chunks`: the job may
-// have the last two, or the cap may be large.
+// Called by all threads of a row. Writes its voxels, pillar_features and voxel_point_mask. Without `by_chunks`,
+// writes voxels alone, with a cap of at most 16, padded with zeros.
 template <int width, bool by_chunks>
 static __device__ void write_whole_voxel(const struct voxel_view &v, unsigned char *const *offsets,
                                          const struct gathered_row &row, float *chunk) {

@@ -36,8 +36,8 @@ def is_topic(pose: str) -> bool:
 
 
 class Motion:
-    """The parameters of a sweep that follow from its stamp: with a stream `time` and, if there are poses, `pose`; with
-    deskew=poses `deskew_poses`."""
+    """The parameters of a sweep that follow from its stamp. With a stream: `time` and, if there are poses, `pose`. With
+    deskew=poses: `deskew_poses`."""
 
     def __init__(self, tree: Optional[Tree], fixed: Optional[str], parameters: Dict[str, str]) -> None:
         self._tree, self._fixed = tree, fixed
