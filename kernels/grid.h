@@ -95,8 +95,9 @@ VX_SHARED float vx_cell_centre(const struct vx_cell_map *map, int axis, int32_t 
   return (float)c * map->size[axis] + offset;
 }
 
-// The rank of a voxel for max_voxels; voxels with low ranks are kept. `near`: the bits of the squared distance from the
-// origin to the voxel's centre, in x and y. The distance is not negative or NaN, so its bits have its order.
+// The rank of a voxel for max_voxels; voxels with low ranks are kept. For VX_VOXELS_NEAR it has the bits of the squared
+// distance from the origin to the voxel's centre, in x and y. The distance is not negative or NaN, so its bits have
+// its order.
 VX_SHARED uint32_t vx_voxel_rank(enum vx_voxels_by by, const struct vx_cell_map *map, const int32_t cell[3],
                                  uint32_t points) {
   if (by == VX_VOXELS_FIRST) return 0;

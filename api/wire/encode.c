@@ -41,7 +41,7 @@ void encoder_close(struct encoder *encoder) {
 
 enum coding encoder_coding(const struct encoder *encoder) { return encoder->coding; }
 
-// A piece; the last ends the stream. False if there is no room.
+// Compresses the next `size` bytes; the last piece ends the stream. False if there is no room.
 static bool gzip_piece(z_stream *zlib, struct coding_step *step, size_t size, bool last) {
   unsigned room = step->out_size < INT_MAX ? (unsigned)step->out_size : INT_MAX;
   zlib->next_in = (Bytef *)(uintptr_t)step->in;  // zlib only reads it

@@ -41,7 +41,7 @@ VX_WARN_UNUSED bool infer_input_copy(const struct infer_input *input, const char
 
 // Points the request's inputs into the body. False if values are elsewhere, or not aligned as kernels.h requires.
 VX_WARN_UNUSED bool infer_inputs_bind(const struct infer_inputs *inputs, struct job_request *request);
-// Where the only input lies in shared memory, else NULL.
+// The region of the only input. NULL if there are more inputs, or the input is not in shared memory.
 const struct region_ref *infer_inputs_shared(const struct infer_inputs *inputs);
 // Bytes of memory for infer_inputs_copy; SIZE_MAX if there are too many.
 size_t infer_inputs_bytes(const struct infer_inputs *inputs);

@@ -5,7 +5,8 @@
 // worker runs every task that no helper has taken, so a job does not wait for help to arrive.
 //
 // Jobs come before help. A worker helps only while no job waits in its queue. If a job arrives, the helper gives up its
-// task when the task next calls `stopped`; the task later runs again from its start. No worker helps while a GPU works.
+// task when the task next calls `stopped`; the task later runs again from its start. No worker helps while a
+// GPU is DEVICE_WORKING.
 //
 // Waking a thread takes about as long as a task. So helpers, and a job's worker that waits for its last tasks, spin for
 // 50 us before they sleep.

@@ -5,9 +5,9 @@
 // The next job goes to a waiting worker of the device with the fewest jobs: to the one that began to wait last, because
 // it wakes fastest.
 //
-// While GPUs work, the queue of long jobs also has workers of the CPU, and the placement chooses the target of a job
-// (placement.h). If no worker of that target is free, the job waits and the queue tries the next client. Jobs on the
-// CPU do not count towards a client's limit of running jobs.
+// While GPUs are DEVICE_WORKING, the queue of long jobs also has workers of the CPU, and the placement chooses the
+// target of a job (placement.h). If no worker of that target is free, the job waits and the queue tries the next
+// client. Jobs on the CPU do not count towards a client's limit of running jobs.
 //
 // Any thread. The queue owns its jobs; the thread that takes out a job owns it. Queue slots (SHARE_JOBS) bound the
 // queue.
@@ -76,10 +76,10 @@ int64_t queue_call(struct queue *queue, int64_t most);
 struct queue_waiter *queue_acquire(struct queue *queue, struct job *job);
 void queue_release(struct queue *queue, struct queue_waiter *waiter);
 void queue_done(struct queue *queue, struct queue_waiter *waiter, const struct job *job);
-// Returns the job for other workers. False: the queue is stopped, and the worker keeps the job.
+// Puts the job back, for other workers. False: the queue is stopped, and the worker keeps the job.
 VX_WARN_UNUSED bool queue_requeue(struct queue *queue, struct queue_waiter *waiter, struct job *job);
-// Call it regularly, with the number of workers that take every job of this use. Starts jobs that may run because their
-// client is now alone.
+// Call it regularly, with the number of workers that may take any job of this use (workers_steady). Starts jobs that
+// may run because their client is now alone.
 void queue_tick(struct queue *queue, int64_t workers, int64_t now_ns);
 
 // Takes out the chosen jobs: a list linked by `next`.

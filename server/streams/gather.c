@@ -43,7 +43,7 @@ static bool check_shape(const struct stream *stream, const struct sweep_shape *s
                       vx_float_words[own->dtype]);
 }
 
-// The newest sweep of a stream is later than all others, or replaces a sweep of the same time.
+// `time`: of the request's newest sweep, which must not be older than the stream's newest sweep.
 static bool check_time(const struct stream *stream, double time, bool listed, struct error *error) {
   char own[40], newest[40];
   struct text given = text_over(own, sizeof own), had = text_over(newest, sizeof newest);
@@ -71,8 +71,8 @@ static void note_before(struct sweep *sweep, double time, const struct pose *pla
   sweep->before = *place;
 }
 
-// Notes for each own sweep the latest earlier sweep. It may be gone by now; then the stream's copy of the own sweep has
-// it.
+// Notes for each own sweep the time and place of the latest earlier sweep. The earlier sweep may be gone if the own
+// sweep is sent again; then the kept copy of the own sweep has the time and place.
 static void note_befores(const struct stream *stream, struct sweep *own) {
   for (; own; own = own->next) {
     own->follows = false;

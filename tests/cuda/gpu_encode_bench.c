@@ -1,4 +1,4 @@
-// gpu-encode-bench: from a scan's points to encoded pillars and their dense map on a GPU, with the floors: one table.
+// gpu-encode-bench: a table of times on a GPU, from a scan's points to encoded pillars and their dense map.
 //
 //   gpu-encode-bench [--repeat N] DIRECTORY
 //

@@ -31,7 +31,7 @@ class StreamsCase(BalancerCase):
     def until_ready(self, count):
         """Waits until `count` servers take streams with their full weight. The weight of a new server grows."""
         whole = lambda: len([part for part in self.balancer.counted("weight", WAY).values() if part == 100]) >= count
-        wait_until(lambda: len(self.balancer.up(WAY)) == count and whole(), "servers up, with their whole part")
+        wait_until(lambda: len(self.balancer.up(WAY)) == count and whole(), "servers up, with their full weight")
 
     def sensors(self, number, points=400, **more):
         """Two clients use each stream name."""
@@ -158,12 +158,12 @@ def version():
 
 
 class Several(StreamsCase):
-    @unittest.skipIf(version() < (3, 0), "before HAProxy 3.0 a server's places follow from its number")
+    @unittest.skipIf(version() < (3, 0), "before HAProxy 3.0 the number of a server decides which streams it gets")
     def test_two_balancers_agree(self):
         """The second lists the servers in another order."""
         other = self.balance([daemon.address[1] for daemon in self.daemons][::-1])
         wait_until(lambda: other.up(WAY) == {1, 2, 3}, "the servers up")
-        wait_until(lambda: set(other.counted("weight", WAY).values()) == {100}, "their whole part")
+        wait_until(lambda: set(other.counted("weight", WAY).values()) == {100}, "their full weight")
         for number in range(24):
             first = Sensor(self.front.address, f"s_{number}", "127.0.1.1", 10, SWEEPS)
             second = Sensor(other.address, f"s_{number}", "127.0.1.1", 10, SWEEPS)

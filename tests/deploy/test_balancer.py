@@ -1,4 +1,5 @@
-"""docker/haproxy.cfg: what clients see when a daemon drains or is killed, floods, retries, and the file's figures."""
+"""docker/haproxy.cfg: what clients see when a daemon drains or is killed, or one client floods; what the balancer
+retries; the file's figures."""
 
 import http.client
 import pathlib
@@ -52,7 +53,7 @@ class BalancerCase(unittest.TestCase):
         self.front = Front(self.balancer.address)
 
     def balance(self, ports, *options, **variables):
-        """A balancer before SERVERS ports. Nothing answers at port 1, which stands for a missing server."""
+        """A balancer in front of SERVERS ports. Nothing answers at port 1, which stands for a missing server."""
         ports = [*ports, 1, 1, 1][:SERVERS]
         pages = {daemon.address[1]: daemon.pages[1] for daemon in self.daemons}
         balancer = Balancer(ports, self.work / "haproxy.log", *options, pages=pages, **variables)
@@ -472,7 +473,7 @@ class Figures(unittest.TestCase):
         connections = self.figure("maxconn # pool") + self.figure("pool-max-conn #")
         most = int(self.default["max_connections"])
         self.assertLess(connections, most / 2)
-        self.assertLess(2 * connections, most - most // 8)  # both ways, of a trusted proxy
+        self.assertLess(2 * connections, most - most // 8)  # of both backends, if HAProxy is a trusted proxy
 
     def test_one_client_leaves_room_for_others(self):
         share, server = self.figure("VOXELD_CLIENT_CONNECTIONS #"), self.figure("maxconn # pool")

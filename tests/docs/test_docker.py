@@ -108,7 +108,7 @@ class Services(unittest.TestCase):
                 for port in service["ports"]:
                     self.assertTrue(port.startswith("127.0.0.1:"), port)
 
-    def test_the_bridge_has_as_few(self):
+    def test_the_bridge_has_as_few_privileges(self):
         (bridge,) = LIVE["services"].values()
         other = COMPOSE["services"]["prometheus"]
         for name in ("profiles", "read_only", "cap_drop", "security_opt", "restart", "logging"):

@@ -240,7 +240,7 @@ class Sparse(unittest.TestCase):
             self.check_cells(shape, cells[face])
 
     def test_edges_of_words(self):
-        """Cells at the ends of a level's words of 32 cells, in grids of widths around whole words."""
+        """Cells at the ends of a level's words of 32 cells, in grids whose widths are near multiples of 32."""
         for width in (29, 30, 31, 32, 33, 62, 63, 64):
             cells = solid_cells((3, 3, width))
             near = [0, 1, 29, 30, 31, 32, 33, 61, 62, 63, 64, width - 2, width - 1]

@@ -122,7 +122,7 @@ class Browser:
 
     def open_with(self, daemon, state="", **files):
         """Opens the page and drops files, as drop() does; the first must be a scan. The page opens with a stream that
-        nobody sends, because its own sample would cost a second."""
+        nobody sends, because otherwise it would load its sample scan, which takes a second."""
         self.open(daemon, f"{state or '#'}&view.stream=none")
         self.await_text("#state", "waiting for its first sweep")
         self.drop(**files)

@@ -130,7 +130,7 @@ static void lay_out(struct cuda_chain *chain, struct cuda_arena *arena) {
   uint64_t points = chain->run.clouds.num_points;
   cuda_take_points(&chain->run, arena);
   if (!chain->run.source && !vx_is_narrow(chain->run.dtype) && vx_chain_reads_body(job)) {
-    float *copy;  // whether a row begins a turn depends on the body's rows, which a first step moves in the chain
+    float *copy;  // turns are found in the body's rows, but the first step may move the rows of the chain
     take(arena, &copy, points * chain->run.columns);
     chain->run.source_copy = copy;
   }
@@ -224,7 +224,7 @@ static enum vx_status run_steps(struct cuda_chain *chain, struct error *error) {
 
 // ---- a job that only has a chain ------------------------------------------------------------------------------------
 
-// A cloud has the rows before the next cloud minus those before itself.
+// The rows left of a cloud: those left before the next cloud, minus those left before this one.
 void cuda_read_rows(const struct cuda_run *run, int64_t left) {
   const volatile struct cuda_chain_counters *told = &run->lane->status->chain;
   int64_t after = left;

@@ -579,7 +579,8 @@ static void cloudini_has_columns_behind_the_points(void **state) {
   free(rows);
 }
 
-// Doubles without a resolution: 64 bits, the same number, then a window of the bits that differ.
+// Doubles without a resolution: the first takes 64 bits, the second equals it, and of the third only a window with the
+// bits that differ is stored.
 static void cloudini_has_windows_of_bits(void **state) {
   (void)state;
   static const unsigned char blob[] = {BLOB('4', 3),

@@ -190,7 +190,7 @@ static void the_first_sweep_again_begins_tracks_again(void **state) {
   repeated = false;
 }
 
-// As after a request that fails when its boxes were matched.
+// As after a request that fails after its boxes were matched.
 static void tracks_that_are_not_kept_change_nothing(void **state) {
   (void)state;
   static const float box[VX_BOX_VALUES], score[1];
