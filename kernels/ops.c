@@ -479,7 +479,7 @@ static enum vx_status check_deskew(const struct vx_job *job, struct error *error
 static enum vx_status begin_chain(struct vx_job *job, struct error *error) {
   const struct vx_operation *operation = &vx_operations[job->op];
   if (!job->chain && !vx_is_chained(job) && (job->tensors & VX_CHAIN_TENSORS) == 0) return VX_OK;
-  if (!job->chain) return vx_refuse(error, "%s has tensors of a chain, but the job has no chain", operation->name);
+  if (!job->chain) return vx_refuse(error, "%s needs a chain, but the job has none", operation->name);
   if (operation->items != VX_POINT_ITEMS) return vx_refuse(error, "%s has no points for a chain", operation->name);
   enum vx_status status = vx_check_chain(job, error);
   if (status == VX_OK) *job->report = (struct vx_chain_report){.left = job->counts.received};

@@ -50,7 +50,7 @@ static int fail(const char *error) {
   return 2;
 }
 
-// Docker reserves other statuses of a health check than 0 and 1.
+// For Docker a health check ends with 0 or 1; other statuses are reserved.
 static int unwell(const char *error) {
   (void)fail(error);
   return EXIT_FAILURE;

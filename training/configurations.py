@@ -1,4 +1,4 @@
-"""Reads the samples' configurations, with OpenPCDet's names for the keys of mmdetection3d."""
+"""Reads the configurations of the sample models. Those of mmdetection3d get OpenPCDet's names for their keys."""
 
 import runpy
 

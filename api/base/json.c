@@ -8,9 +8,9 @@
 
 // ---- the cost -------------------------------------------------------------------------------------------------------
 
-// Upper bounds, in bytes, of what jansson 2.14 allocates for each ',', ':', '[' and '{' of the text, even inside a
-// string. A list, or the buckets of an object, doubles its table when it grows. The block keeps the old tables, and the
-// last may be half empty, so an item counts as four entries.
+// Upper bounds, in bytes, of what jansson 2.14 allocates for each ',', ':', '[' and '{' of the text. Characters inside
+// strings count too. A list, or the buckets of an object, doubles its table when it grows. The block keeps the old
+// tables, and the last may be half empty, so an item counts as four entries.
 enum {
   FIXED = 4096,
   VALUE = 64,    // for a comma: an entry of the list, and a number or an empty string

@@ -37,7 +37,7 @@ struct answer {
   struct text facts;            // the metadata without times, begun or complete
   bool facts_kept;              // `facts` is complete; else each text writes the facts anew
   bool untimed;                 // the times are not known yet: the metadata has none
-  struct text header;           // of a safetensors file without times: kept when it is measured; else it has no memory
+  struct text header;           // of a safetensors file, if `untimed`: kept from when it is measured, if it fits
   struct vx_stop *stop;         // checked while a file is written; if stopped, the file is incomplete
 };
 
@@ -51,7 +51,7 @@ int64_t answer_timing_ns(const struct answer *answer, int timing);  // -1: the o
 
 // The facts are the metadata without times. The metadata is written several times: to measure, and maybe twice in an
 // answer. answer_keep_facts, called when all facts are known, keeps them in the pool, if it has memory.
-// answer_begin_facts may write before a voxelization what is known then.
+// Before a voxelization, answer_begin_facts may write the facts that are known by then.
 void answer_begin_facts(struct answer *answer, struct pool *pool);
 void answer_keep_facts(struct answer *answer, struct pool *pool);
 

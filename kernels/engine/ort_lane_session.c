@@ -1,7 +1,7 @@
 // See ort_lane_session.h.
 //
-// Each vx_session has an ort_session of its own, since that has one stream. Opening it reads the network's file again.
-// Runs only enqueue work: by default the library would wait for the stream at the end of each run.
+// An ort_session has one stream, so each vx_session has an ort_session of its own. Opening it reads the network's file
+// again. Runs only enqueue work: by default the library would wait for the stream at the end of each run.
 #include "kernels/engine/ort_lane_session.h"
 
 #include <inttypes.h>

@@ -48,7 +48,7 @@ static inline enum error_kind grant_error(enum grant grant, enum error_kind full
   return grant == OVER_CLIENT_SHARE ? ERROR_CLIENT_OVER_SHARE : full;
 }
 
-// The jobs of one client that wait in one queue. The queue owns it.
+// The jobs of one client that wait in one queue. The queue owns this struct.
 struct client_jobs {
   struct job *head, *tail;
   struct client *next;   // in the queue's list of clients
@@ -56,7 +56,7 @@ struct client_jobs {
   atomic_llong running;  // running jobs, except small jobs and jobs on the CPU beside GPUs
 };
 
-// The requests of one client, in progress or waiting at the gate. The gate owns them.
+// The requests of one client, in progress or waiting at the gate. The gate owns this struct.
 struct client_requests {
   int64_t count;                   // in progress: let in, and not ended yet
   struct gate_entry *head, *tail;  // waiting requests
@@ -72,7 +72,7 @@ struct client {
   int64_t held[SHARES];
   struct client_jobs jobs[VX_LANE_USES];
   struct client_requests requests;
-  int64_t none_until_ns;  // until then the watcher does not search this client's connections for one to end
+  int64_t none_until_ns;  // until then connections.c does not search this client again for a connection that makes room
 };
 
 enum { CLIENT_HASHES = 1024 };
@@ -145,7 +145,7 @@ static inline void recency_note(struct recency *recency, const struct client *cl
   recency->last_ns = now_ns;
 }
 
-// Within the last second.
+// Whether another client than `client` asked within the last second.
 static inline bool recency_others(const struct recency *recency, const struct client *client, int64_t now_ns) {
   bool own = recency->last == client;
   return (own ? recency->other : recency->last) && now_ns - (own ? recency->other_ns : recency->last_ns) < NS_PER_S;

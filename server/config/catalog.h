@@ -12,7 +12,7 @@ struct catalog {
   pthread_rwlock_t lock;  // guards `presets`, `detectors` and `named`
   struct presets *presets;
   struct detectors *detectors;
-  struct detector_means means;  // of the detectors; does not change
+  struct detector_means means;  // what runs the detectors' networks; does not change
   struct named named;           // the presets and the detectors
 };
 

@@ -28,7 +28,7 @@ static struct result run_on_cpu(const struct side *side, const struct sparse_cas
   return result;
 }
 
-// Memory that both sides read, and its next free byte.
+// Memory of the host that the GPU reads and writes; `used`: bytes from its beginning.
 struct room {
   unsigned char *memory;
   size_t bytes, used;

@@ -1,5 +1,5 @@
-"""Resident memory does not grow over thousands of requests of every kind. It stays within the budget for JSON that
-takes many times its size in memory."""
+"""Resident memory does not grow over thousands of requests of every kind. It stays near the budget even while
+the daemon reads JSON that takes many times its size in memory."""
 
 import concurrent.futures
 import gzip

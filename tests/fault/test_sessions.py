@@ -92,7 +92,7 @@ class Sessions(unittest.TestCase):
 
 
 class Places(Sessions):
-    def test_requests_of_every_protocol_run_there(self):
+    def test_requests_of_every_protocol_run_on_the_gpu(self):
         self.write()
         daemon = self.start()
         points = {"name": "points", "datatype": "FP32", "shape": [1, 4], "data": [1.0, 1.0, 0.0, 0.5]}
@@ -179,7 +179,7 @@ class Failures(Sessions):
     def test_a_network_that_fails_a_run_moves_to_the_cpu(self):
         self.write()
         self.right()
-        self.write(lines=["session 3 fails"])  # the first runs warm up
+        self.write(lines=["session 3 fails"])  # the first run is the warm-up
         daemon = self.start()
         self.assert_runs_on(daemon, "cuda")
         for _ in range(4):
@@ -209,7 +209,7 @@ class Failures(Sessions):
         self.right()
         self.write(lines=["session 2 memory"])
         daemon = self.start()
-        for _ in range(5):  # more failures than pause a GPU
+        for _ in range(5):  # more failures in a row than it takes to pause a GPU
             self.assert_runs_on(daemon, "cpu")
         self.assertEqual(self.reruns(daemon, "out_of_memory"), 5)
         self.assertTrue(self.sessions(daemon)[0]["in_use"])

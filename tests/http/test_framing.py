@@ -84,7 +84,7 @@ class Framing(SharedDaemonCase):
         interim = "HTTP/1.1 100 Continue\r\n\r\n"  # comes if the job has to wait
         self.assertTrue(answer.removeprefix(interim).startswith("HTTP/1.1 200 "), answer)
 
-    def test_a_truncated_body_is_let_go(self):
+    def test_a_truncated_body_is_not_answered_with_200(self):
         answer = self.raw(f"{START}Content-Length: 1600\r\n\r\n{ROW * 10}", finish=True)
         self.assertFalse(answer.startswith("HTTP/1.1 200"), answer)
 

@@ -19,7 +19,7 @@ def rows(panel, series, cost):
 
 
 class Growth(unittest.TestCase):
-    def test_the_least_sample_counts_and_other_rows_do_not(self):
+    def test_the_least_sample_is_taken_and_other_rows_are_ignored(self):
         found = figure.series_of({**rows("kernel", "voxeld", lambda work: work), "preset on scan, cpu": None})
         self.assertEqual({"kernel": {"voxeld": [(work, work) for work in WORK]}}, found)
 

@@ -41,8 +41,8 @@ static __device__ inline int32_t cuda_segment_at(const struct vx_segment *segmen
   return at;
 }
 
-// Moves a row that arrives, measured at `t`, as bring_chunks's `move`. If `counts` is true, counts rows that do not
-// move, and times that are clamped.
+// Moves an arriving row that was measured at `t`. Returns true: the row may have changed (see bring_chunks). If
+// `counts` is true, counts rows that do not move, and times that are clamped.
 static __device__ inline bool cuda_deskew_row(const struct cuda_deskew &d, float t, bool counts, struct location *at) {
   float point[3] = {at->x, at->y, at->z};
   if (!vx_is_finite(t)) at->x = point[0] = vx_bits_float(VX_FLOAT_NAN);

@@ -93,7 +93,7 @@ template <int threads> static __device__ uint32_t before_this(bool is, uint32_t 
 }
 
 // Called by a warp or a block. Goes from the end to the front: moves dropped points towards the end, over entries that
-// have been read, and collects the points that stay in `stay`. Then copies these to the front.
+// have been read, and writes the other points to `stay`. Then copies `stay` to the front.
 template <int threads>
 static __device__ void move_points(const struct random_list &list, const struct limit &limit, uint32_t *stay) {
   uint32_t thread = threadIdx.x % threads, stay_from = list.cap, go_from = list.hits;

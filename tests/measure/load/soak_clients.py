@@ -55,7 +55,7 @@ class Cut(Closed):
 
 
 class Connection(Raw):
-    """A connection from its own address that knows whether an answer has begun."""
+    """A connection from the address `source`. It knows whether an answer has begun."""
 
     def __init__(self, shared, source, receive_buffer=None):
         self.pending, self.begun = b"", False
@@ -261,7 +261,7 @@ class Client(soak_shared.Deeds, soak_streams.Deeds):
                 elif not page and not self.refused(reply):
                     request.verify(reply, cases.TENSORS)
                 if reply.headers.get("Connection", "").lower() == "close":
-                    break  # a daemon that stops drops later requests
+                    break  # a daemon that is stopping drops later requests
         finally:
             connection.close()
         self.done("pipelined")

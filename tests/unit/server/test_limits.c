@@ -88,7 +88,7 @@ static void version_1_of_a_container(void **state) {
   assert_int_equal(limits_memory_bytes(root), 1073741824);
 }
 
-static void the_least_of_a_group_and_those_above_counts(void **state) {
+static void a_limit_of_a_group_above_holds_too(void **state) {
   (void)state;
   put("/proc/self/cgroup", "0::/system.slice/voxeld.service\n");
   put("/sys/fs/cgroup/system.slice/memory.max", "2000\n");
@@ -128,7 +128,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(max_is_no_limit, make_root, remove_root),
       cmocka_unit_test_setup_teardown(version_2_of_a_container, make_root, remove_root),
       cmocka_unit_test_setup_teardown(version_1_of_a_container, make_root, remove_root),
-      cmocka_unit_test_setup_teardown(the_least_of_a_group_and_those_above_counts, make_root, remove_root),
+      cmocka_unit_test_setup_teardown(a_limit_of_a_group_above_holds_too, make_root, remove_root),
       cmocka_unit_test_setup_teardown(a_part_of_a_processor_counts_as_one, make_root, remove_root),
       cmocka_unit_test_setup_teardown(rubbish_is_no_limit, make_root, remove_root),
   };

@@ -217,7 +217,7 @@ static void a_close_lingers_while_its_client_sends(void **state) {
   struct end end;
   struct client *client = linger(&end, ERROR_NONE);
   for (int i = 0; i < 9; i++) {
-    pass_ms(500);  // the client sends after every second pause
+    pass_ms(500);  // the client sends after every other pause
     assert_int_equal(lingering(client), 1);
     if (i % 2) send_some(&end);
   }
@@ -614,8 +614,8 @@ static int swap_descriptor(struct peer *peer, int fd) {
   return before;
 }
 
-// The client `gone` has left, unnoticed by the library. The first call counts the memory of its answer as soon free;
-// the second call does not count it again.
+// The client `gone` has left, unnoticed by the library. The first call ends the answers of `gone` and `slow`. Their
+// memory is not free yet, but the second call counts it, and so ends no other answer.
 static void answers_end_until_enough_memory_comes_back(void **state) {
   (void)state;
   struct end gone = answer_slowly("192.0.2.1");

@@ -1,7 +1,8 @@
 """Every key of a configuration that the converter knows, and what it does with the key.
 
 A row of a table is a key's path and a rule. A path has no index of a list, and no `pts_` before the name of a part. A
-dict's rule holds for the keys below that have no rows of their own. A key without a rule is refused."""
+dict's rule, unless it is TAKEN, holds for the keys below that have no rows of their own. A key without a rule is
+refused."""
 
 from __future__ import annotations
 
