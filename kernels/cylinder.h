@@ -8,8 +8,8 @@
 enum { VX_CYLINDER_EXTRA = 2 };  // columns of a row in addition to those of its point
 
 // A row is rho, phi, z, x, y, then the other columns. rho = sqrt(x * x + y * y) and phi = atan2(y, x) are computed in
-// binary64 and rounded once. If x < 0 and y is -0, phi is pi. If rho is not finite, the row's rho is NaN; the x of a
-// dropped row is NaN.
+// binary64 and rounded once. If x < 0 and y is -0, phi is pi. A rho that is not finite becomes NaN, as does the rho
+// of a row that the chain dropped, whose x is NaN (steps.h).
 VX_SHARED float vx_cylinder_rho(double x, double y) { return (float)sqrt(x * x + y * y); }
 VX_SHARED float vx_cylinder_phi(double x, double y) { return (float)vx_atan2(y, x); }
 

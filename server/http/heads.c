@@ -41,7 +41,7 @@ static enum MHD_Result collect(void *cls, enum MHD_ValueKind kind, const char *n
   if (value_size > LONGEST_HEADER) heads->too_long = name;
   int i = 0;
   while (i < HEAD_NAMES && strcasecmp(name, names[i]) != 0) i++;
-  // With blanks after Transfer-Encoding the library saw no coding; read_framing must see these blanks.
+  // If blanks follow the value of Transfer-Encoding, the library saw no coding; read_framing must see these blanks.
   if (i != HEAD_TRANSFER) library_cut_blanks(value, value_size);
   if (i == HEAD_NAMES || (i == HEAD_ENCODING && strcasecmp(value, "identity") == 0)) return MHD_YES;
   if (i == HEAD_FORWARDED_FOR) add_forwarded(heads, value);

@@ -126,7 +126,7 @@ struct job_shared {
   const struct device *gpu;    // in whose memory some regions are; NULL: no region is in GPU memory
   struct vx_lane *lane;        // that runs the job
   struct region_part source;   // of the points, until they are copied
-  int sinks, in_place;         // in_place: sinks that a GPU writes; all that get bytes, or 0
+  int sinks, in_place;         // in_place: how many of them a GPU writes: all that get bytes, or 0
   int copied;                  // parts copied from or to regions
   struct view_sample *sample;  // of the points, while the GPU reads it; NULL: there is none
   struct sink sink[VX_TENSOR_COUNT];
@@ -161,7 +161,7 @@ struct job {
   bool output_refused;  // the answer is too large or there is no memory: another lane would fail too
   size_t head_bytes;    // of the header in front of the tensors; 0: they have none
 
-  // The members below are written before they are read; job_init does not clear them.
+  // job_init does not clear the members below. They are written before they are read, except the pool in `asked`.
   struct vx_job work;
   struct vx_layout tensor_layout;
   struct job_request asked;  // the body may add to it
@@ -182,7 +182,8 @@ struct job_choice {
   int64_t count;      // superseded jobs, including those that stay because of their sweep
 };
 
-// The memory of a new job must be zeros. The job then holds nothing and has no result.
+// The job then holds nothing and has no result. Before the first call its memory must be zeros; later calls keep the
+// pool in `asked`.
 void job_init(struct job *job, struct job_services *services);
 
 // The GPU whose memory the job uses in place. NULL: any GPU may run the job.

@@ -26,8 +26,8 @@ static bool read_user(const char *address, unsigned long *user) {
   return true;
 }
 
-// Writes what follows the prefix in the asker's keys: nothing, or the :NAME: of its user. False: the asker may have no
-// key.
+// Writes what follows the prefix in the asker's keys: nothing, or the :NAME: of its user. False: the asker is
+// allowed no key.
 static bool write_own(const struct options *options, const struct object_asker *asker, char own[OWN_SIZE]) {
   static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
   struct text text = text_over(own, OWN_SIZE);

@@ -19,8 +19,8 @@
 VX_WARN_UNUSED bool shared_read(void *job, const struct region_ref *ref, char *out, struct error *error);
 
 VX_WARN_UNUSED bool source_open(struct job *job, const struct region_ref *ref);
-// Lets `gpu`, which will run the job (NULL: none), read the open source in place. GPU memory is read by its own GPU
-// instead. False: the source must be copied.
+// Lets `gpu`, which will run the job (NULL: none), read the open source in place. If regions of the job are in GPU
+// memory, lets the GPU of that memory read it instead. False: the source must be copied.
 VX_WARN_UNUSED bool source_reach(struct job *job, const struct device *gpu);
 // Copies the source and closes it. The copy becomes the input, which the region's owner cannot change.
 VX_WARN_UNUSED bool source_copy(struct job *job);
@@ -55,7 +55,7 @@ static inline bool sinks_take_answer(const struct job *job) { return job->asked.
 // sinks.
 VX_WARN_UNUSED bool shared_verify(struct job *job);
 void shared_release(struct job *job);
-// Counts the parts of an answered job.
+// Counts the parts of regions that an answered job used: those in place, and those copied.
 void shared_count(const struct job *job);
 
 #endif

@@ -45,7 +45,7 @@ static void check_peer(struct watcher *watcher, struct peer *peer, int64_t now_n
     phase = PEER_FAILED;
   }
   // When the reading side is shut, the library reads what is there, then an end of file, and closes. It would drop the
-  // answer to a whole request, so such connections are left alone.
+  // answer to a request that has come whole, so the reading side then stays open.
   bool over = (phase == PEER_FAILED && !(peer->refused && now_ns - atomic_load(&peer->since_ns) < refused_ns)) ||
               (atomic_load(&peer->half_closed) && (phase == PEER_IDLE || phase == PEER_UPLOAD));
   // The library closes a silent connection, but not one that sends a byte now and then.

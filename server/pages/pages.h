@@ -1,4 +1,4 @@
-// The pages: one row for each endpoint. A page shows the present state of the rooms below.
+// The pages: one row for each endpoint. A page shows the present state of the rooms below this one.
 //
 // The I/O threads call the pages; a worker calls streams_fill_last.
 #ifndef VOXELD_PAGES_H
@@ -78,7 +78,7 @@ bool streams_follow(const struct page_asked *asked, struct subscriber *subscribe
 // The files need no token and contain no state. Their scripts ask the API, with the user's token. The headers forbid
 // the browser to load anything from other sites.
 
-// A row for a page that is that file. NULL: the file that the path names.
+// A row for a page that is `file`. NULL: the file that the path names.
 #define WEB_PAGE(file)                                                                                                 \
   { .name = (file), .media_type_of = web_media_type, .tag_of = web_tag, .headers = web_headers, .write = web_write }
 

@@ -187,7 +187,7 @@ class Page(PageCase):
         self.browser.await_text("#state", SHOWN)
         self.assertFalse(self.browser.find("#error").is_displayed())
 
-    def test_a_preset_of_an_address_that_is_not_there_is_named(self):
+    def test_an_address_with_an_unknown_preset_is_refused(self):
         self.browser.open(self.daemon, "#preset=my_own")
         self.browser.await_text("#error", "preset is 'my_own'; allowed: kitti_pointpillar, kitti_second")
         self.assertIn("Refused: preset=my_own", self.browser.text("#error"))

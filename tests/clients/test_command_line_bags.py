@@ -436,7 +436,7 @@ class Bags(unittest.TestCase):
         self.client.stream("by_hand", 1).delete()
 
     def test_poses_of_a_stream(self):
-        """The poses are interpolated: by odometry with the static transform to the lidar, by /tf, or with a mount."""
+        """The poses are interpolated: from odometry with a static transform to the lidar or a mount, or from /tf."""
         places = [matrix(pose(stamp(number))) for number in range(SWEEPS)]
         lidar = [place @ matrix(MOUNT) for place in places]
         mount = ("--mount", text(MOUNT))

@@ -331,7 +331,7 @@ class Checkpoints(unittest.TestCase):
                     save(self.path, ordered({"a": part}))
                     self.refuse("cannot read")
 
-    def test_storages_are_as_large_as_the_file(self):
+    def test_a_storage_larger_than_the_file_is_refused(self):
         storage = Storage(np.zeros(4, np.float32))
         storage.values = mock.Mock(size=1 << 40, tobytes=lambda: b"")
         save_old(

@@ -52,7 +52,7 @@ class Judging(unittest.TestCase):
         self.assertEqual(self.rates([], "Car", 0.3), (0, 0))
         self.assertEqual(list(self.tally([], 0.4)["by_least_score"]["Car"]), ["0.4", "0.5", "0.6"])
 
-    def test_near_boxes_of_the_class_are_finds_each_once(self):
+    def test_a_near_box_of_the_class_finds_an_object_once(self):
         near, again, far, other = (1.5, 1, 0.9, 0), (1, 1.2, 0.8, 0), (3, 1, 0.7, 0), (-4, 2, 0.9, 0)
         self.assertEqual(self.rates([near], "Car", 0.3), (1, 1))
         self.assertEqual(self.rates([again, near], "Car", 0.3), (1, 0.5))

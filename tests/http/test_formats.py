@@ -198,7 +198,7 @@ class Formats(SharedDaemonCase):
         self.assertEqual(counters(self.daemon, "voxeld_warnings_total")['kind="format"'], 1)
 
     def test_coordinates_that_float32_does_not_have_get_a_warning(self):
-        """Exact coordinates and other columns get no warning."""
+        """Moves of up to 5 mm, and a column whose values are all equal, get no warning."""
         point = (289814.15, 4320978.61, 170.76, 1700000000.123)
         doubles = b"FIELDS x y z t\nSIZE 8 8 8 8\nTYPE F F F F\nPOINTS 1\nDATA binary\n"
         text = b"FIELDS x y z t\nPOINTS 1\nDATA ascii\n"

@@ -179,7 +179,7 @@ def comparison(then, now):
     left_out = len(then["rows"].keys() & now["rows"].keys()) - len(changes)
     yield (
         f"{len(changes)} rows compared: {counts['better']} better, {counts['worse']} worse, {within} within the noise; "
-        f"{left_out} left out for their few samples"
+        f"{left_out} left out for too few samples, a sample of 0 or less, or another unit"
     )
 
 
@@ -187,8 +187,8 @@ def comparison(then, now):
 
 
 def parse(arguments):
-    """The options of this program, at any place, and the command without them. Arguments after -- belong to the
-    command."""
+    """The options of this program, at any place, and the command without them. The first -- and all arguments after it
+    belong to the command."""
     options, command, words = dict.fromkeys(OPTIONS), [], iter(arguments)
     for word in words:
         name, equals, value = word.partition("=")

@@ -155,7 +155,7 @@ class Stages(Detections):
         self.assertEqual(metadata["parameters"]["model"], "whole")
 
     def test_what_the_caps_keep(self):
-        """The choice of the model, or of the request."""
+        """The model chooses, unless the request does."""
         points = np.concatenate([scan(3000), scan(3000, seed=5)])
         choices = [{"max_voxels_by": "near"}, {"max_voxels_by": "full"}, {"max_points_by": "random"}]
         choices += [{"max_points_by": "random", "seed": 9}, {}]

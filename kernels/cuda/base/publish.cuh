@@ -19,7 +19,7 @@ static __device__ void publish_chain(const struct cuda_view &v) {
   if (threadIdx.x == 0) to->deskew = from->deskew;
 }
 
-// A block calls it when all counts are final. The fence makes the host see the data before the word.
+// A block calls it when all counts are final. The fence makes the host see the data before `sized`.
 static __device__ void publish(const struct cuda_view &v, uint32_t sequence) {
   const uint32_t *from = (const uint32_t *)v.counters;
   uint32_t *to = (uint32_t *)&v.status->counters;

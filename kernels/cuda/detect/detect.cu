@@ -46,7 +46,7 @@ bool cuda_detects(const struct vx_job *job) {
 
 // ---- times ----------------------------------------------------------------------------------------------------------
 
-// `moment`: host.
+// `moment`: host memory.
 static __global__ void note_kernel(uint64_t *moment) {
   cuda_wait();
   *moment = cuda_now();

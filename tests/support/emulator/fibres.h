@@ -32,10 +32,10 @@ void emulated_launch(const char *kernel, dim3 blocks, dim3 threads, size_t share
 void emulated_enqueue(const std::function<void()> &work);
 // Returns once all threads of the block that have not ended have called it.
 void emulated_barrier();
-// Leaves `bits` for the warp. Returns, once all lanes of the mask have called it, the row of each lane's bits. The row
-// is valid until the caller calls emulated_part. A lane without a row waits in emulated_part until all lanes of the
-// mask have called emulated_part.
+// Returns, once all lanes of the mask have called it, an array with each lane's `bits`. The array is valid until the
+// caller calls emulated_part.
 const uint64_t *emulated_meet(uint32_t mask, uint64_t bits);
+// A lane without such an array waits until all lanes of the mask have called emulated_part (__syncwarp).
 void emulated_part(uint32_t mask);
 
 // On a GPU a kernel may start before earlier kernels have ended. So until a thread calls emulated_wait, its __ldcg, by
