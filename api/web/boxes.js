@@ -6,7 +6,7 @@ import { edges } from "./scene.js";
 const ENDING = ".safetensors";
 const COLOURS = [[0.9, 0.1, 0.1], [0.1, 0.45, 0.95], [0.95, 0.6, 0], [0.55, 0.2, 0.85], [0, 0.6, 0.5]];
 const GOLDEN = (Math.sqrt(5) - 1) / 2; // turns of hue from one id to the next: close ids get different hues
-const FRONT = 0.5; // the line of the heading ends this part of the box's length in front of it
+const FRONT = 0.5; // the line of the heading ends this far in front of the box, as a part of the box's length
 const WITH_VELOCITY = 9; // numbers of a box
 
 export const isBoxes = ({ name }) => name.toLowerCase().endsWith(ENDING);

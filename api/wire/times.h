@@ -1,7 +1,7 @@
 // The times of points, and what de-skew did with the points.
 //
-// Times become seconds since their origin in int64 or double before they are rounded to float32. kernels/deskew.h moves
-// the points; docs/contribute/computation.md has the rules. Any thread; nothing here allocates.
+// The seconds from the origin to a time are computed in int64 or double, then rounded to float32. kernels/deskew.h
+// moves the points; docs/contribute/computation.md has the rules. Any thread; nothing here allocates.
 #ifndef VOXELD_TIMES_H
 #define VOXELD_TIMES_H
 
@@ -26,7 +26,7 @@ struct times {
 
 struct deskew_report {
   bool still;               // deskew=stream without an earlier sweep: the points did not move
-  bool equal;               // all times of a cloud or sweep, two or more, are equal
+  bool equal;               // a cloud or sweep has two or more finite times, all equal
   struct vx_deskew points;  // only the counts; both 0 without motion
 };
 
@@ -35,8 +35,8 @@ bool times_are_read(const struct job_request *request);
 // Reads the times from a column of the body's rows.
 void times_from_rows(const struct job_request *request, int column, const char *rows, struct vx_stop *stop,
                      struct times *times);
-// Makes float32 seconds of the times of a split request: since the origin in the column of the rows, and since
-// deskew_reference in times->values, as float[].
+// Turns the times of a split request into float32 seconds. The column of the rows gets the seconds since the origin;
+// times->values, as float[], gets the seconds since deskew_reference.
 void times_convert(const struct job_request *request, struct times *times, char *rows, struct vx_stop *stop,
                    struct deskew_report *report);
 

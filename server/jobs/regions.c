@@ -337,7 +337,7 @@ bool region_write(struct region_part *part, const char *data, size_t bytes, stru
   return good;
 }
 
-// The address of the part for the GPU. NULL: the part is not in its memory, and it cannot pin the part.
+// The address of the part for the GPU. NULL: the part is not in the GPU's memory, and is not pinned for the GPU.
 static char *reach(const struct region_part *part, size_t bytes, const struct device *device) {
   struct region *region = part->region;
   const struct object *object = &region->object;

@@ -93,7 +93,7 @@ static enum job_step await_turn(struct job *job) {
 static bool do_job(struct worker *worker, struct job *job) {
   struct workers *workers = worker->workers;
   struct queue *queue = &workers->queues[worker->use];
-  // If the worker's GPU was lost or paused while the worker waited, another worker does the job.
+  // If a device's state changed while the worker waited, the worker may have to stand by. Then another does the job.
   if (!takes_jobs(worker, workers->devices) && queue_requeue(queue, &worker->waiter, job)) return false;
   atomic_fetch_add(&workers->running[worker->use], 1);
   enum job_step step = job_run(job, &worker->lanes, worker->use);

@@ -1,5 +1,5 @@
-"""Streams with the C client and with the sensor program, which takes a file of poses. Each sweep is sent once; the
-joined points have the same bytes as all sweeps joined by hand. Skipped where the build found no libcurl."""
+"""Streams with the C client and with the sensor program, which takes a file of poses. The points that the service joins
+have the same bytes as the sweeps joined by hand. Skipped where the build found no libcurl."""
 
 import os
 import signal

@@ -134,7 +134,7 @@ class Watching(OneDaemonCase):
     def test_errors_are_reported_at_once(self):
         (self.scans / "a.bin").write_bytes(b"not whole rows")
         simulate(self.scans / "b.bin", 1)
-        (self.scans / "b.pcd").write_bytes(b"has the answer of b.bin")
+        (self.scans / "b.pcd").write_bytes(b"its answer has the same name as that of b.bin")
         with self.watch() as running:
             errors = [running.process.stderr.readline() for _ in range(2)]
             self.assertEqual(

@@ -51,14 +51,14 @@ class Poses(LiveCase):
         return robot, robot.other("odom", bags.ODOMETRY)
 
     def started(self, robot, odometer, *arguments, first=0.5):
-        """The bridge, once it has heard odometry."""
+        """voxeld-client live, once it has heard odometry."""
         running = self.enterContext(self.live(robot, *(arguments or VOXELIZE)))
         robot.wait_for_subscription()
         self.tell(robot, lambda: odometer(odometry(first)), "odom")
         return running
 
     def tell(self, robot, publish, *topics):
-        """Publishes until the bridge has heard the topics: it then announces its subscriptions."""
+        """Publishes until voxeld-client live announces its subscriptions to the topics: it has heard them."""
 
         def are_heard():
             publish()
@@ -227,7 +227,7 @@ class Poses(LiveCase):
 
 
 class Kept(unittest.TestCase):
-    """A longer run keeps no more poses."""
+    """A long run keeps no more poses than a short one."""
 
     def pose(self, x):
         return (float(x), 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
@@ -250,7 +250,7 @@ class Kept(unittest.TestCase):
         self.assertEqual(list(track.times(0, 10_000)), [7])
 
     def test_what_is_yet_to_come(self):
-        """Sweeps before all poses wait only if the robot's time may have gone back."""
+        """A sweep older than all poses waits only if the robot's time may have gone back."""
         track = transforms.Track(keep=1000)
         for number in (5000, 5100):
             track.add(number, self.pose(number))

@@ -4,9 +4,9 @@
 //
 // Medians of N runs (200) after a warm-up. `device` is the time from the first kernel to the finished map, with rows
 // and map on the device. `floor` is the time that the device's memory needs for the rows and the map. The other columns
-// are for whole requests: `in`, `scatter` and `out` by the device's clock, `whole` by the host's clock. The cells are
-// random. The table says whether GPU and CPU wrote the same bytes. One thread. Exit code 77 without a GPU. Asserts no
-// time.
+// are for whole requests: `in`, `scatter` and `out` by the device's clock, `whole` by the host's clock, and `CPU`, one
+// run on the CPU. The cells are random. The table says whether GPU and CPU wrote the same bytes. One thread. Exit code
+// 77 without a GPU. Asserts no time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

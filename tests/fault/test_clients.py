@@ -151,7 +151,7 @@ class Gone(FaultCase):
 
 
 class Connections(FaultCase):
-    # One address may have half of the connections.
+    # One address may have half of the connections that the others leave free.
     ARGS = ("--max-connections", "16", "--idle-timeout-s", "90", "--long-workers", "1", "--gpu-long-streams", "1")
     ARGS += ("--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000")
 
@@ -220,7 +220,7 @@ class Connections(FaultCase):
         def full():
             if self.exchange(head("GET", "/healthz")).status == 503:
                 return True
-            # Each job has another client, since a client has a share of the connections.
+            # Each job comes from a different client, since a client has a share of the connections.
             busy.append(self.begin(f"127.0.0.{2 + len(busy)}"))
             return False
 

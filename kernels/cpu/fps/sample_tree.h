@@ -35,8 +35,9 @@ struct cpu_sample_leaf {
 };
 
 // A key is a distance and an index in one number: larger for the farther point; at equal distances, for the lower
-// index. A leaf or a node has the largest key of its points; while samples are pending, an upper bound, and nodes above
-// may have an older, larger bound. A lane without a child has a key below all others.
+// index. key[lane] is the largest key of the points in that child. While samples are pending at a leaf, its key is an
+// upper bound, and the keys of the nodes above may be older, larger bounds. A lane without a child has a key below all
+// others.
 struct cpu_sample_node {
   _Alignas(64) float low[3][CPU_SAMPLE_LANES];
   float high[3][CPU_SAMPLE_LANES];

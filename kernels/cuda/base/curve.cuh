@@ -39,7 +39,7 @@ static __device__ inline uint32_t cuda_place_on_curve(const float low[3], const 
   for (int axis = 0; axis < 3; axis++) side = fmaxf(side, high[axis] - low[axis]);
   float scale = (float)(1 << CUDA_CURVE_BITS) / side;
   for (int axis = 0; axis < 3; axis++) {
-    float along = (row[axis] - low[axis]) * scale;  // NaN if the box is a point, or as large as a float can be
+    float along = (row[axis] - low[axis]) * scale;  // may be NaN if `side` is 0 or infinite
     cell[axis] = along > 0.0f ? (uint32_t)fminf(along, (float)((1 << CUDA_CURVE_BITS) - 1)) : 0;
   }
   return cuda_place_of_cell(cell);

@@ -20,7 +20,7 @@ enum {
   CUDA_TINY_LIST = 8,           // longest whole list that a thread sorts
   CUDA_WARP_LIST = 256,         // longest list that a warp sorts
   CUDA_SHARED_LIST = 4096,      // longest list that a block sorts in shared memory
-  CUDA_SUM_GROUP = 64,          // points summed in sequence without a cap
+  CUDA_SUM_GROUP = 64,          // without a cap: points of a group that is summed in sequence
   CUDA_DIRECT_CELLS = 1 << 22,  // in a grid with up to this many cells, each cell has its own slot, without hashing
   CUDA_MARKED_CELLS = 1 << 29,  // in a grid with up to this many cells, marks order the rows, without sorting
   CUDA_MARK_WORDS = 16,         // words of 32 marks in a group, whose marks are counted together
@@ -84,8 +84,8 @@ struct __align__(128) cuda_counters {
     uint32_t over_max_objects;
   };
   uint32_t unplaced;                     // keys without a slot: 0, since a table has room for all keys
-  uint32_t number_ticket, order_ticket;  // next tile of the scans; some jobs count blocks that are done in order_ticket
-  uint32_t send_ticket;                  // blocks that are done
+  uint32_t number_ticket, order_ticket;  // next tile of the scans; in some jobs order_ticket counts finished blocks
+  uint32_t send_ticket;                  // finished blocks
   uint32_t num_short, num_long;          // rows whose lists a warp sorts; rows whose lists a block sorts
   struct cuda_deskew_counts deskew;
   uint32_t moved_fates[CUDA_MOVED_FATES];  // rows that a folded transform dropped: chain.cuh
@@ -99,9 +99,9 @@ static_assert(offsetof(struct cuda_counters, num_inside) % 16 == 0 &&
 
 // What the device counts over a chain's rows.
 struct cuda_chain_counters {
-  uint32_t fates[VX_MAX_STEPS + 1][VX_FATE_COUNT];         // of dropped rows, by step; step 0: no step dropped them
+  uint32_t fates[VX_MAX_STEPS + 1][VX_FATE_COUNT];         // of dropped rows, by step; step 0: the operation
   uint32_t section_fates[VX_MAX_SECTIONS][VX_FATE_COUNT];  // of dropped rows, by section
-  uint32_t cloud_rows[VX_MAX_CLOUDS];                      // rows left before each cloud, if they are numbered
+  uint32_t cloud_rows[VX_MAX_CLOUDS];                      // rows left before each cloud; set by cuda_note_clouds
   struct cuda_deskew_counts deskew;
   uint32_t told;   // sequence of the job, if a thread of a step has found it stopped
   uint64_t begun;  // when the first kernel has begun
@@ -122,7 +122,7 @@ enum cuda_note {
 
 // Host memory that the device writes. A job accepts only its own sequence numbers.
 struct cuda_device_status {
-  // The sequence of the last job whose counters and rows (`sized`), or whose output and moments (`sent`), are here.
+  // The sequence of the last job whose sizes (`sized`), or whose output and moments (`sent`), the device has written.
   uint32_t sized, sent;
   struct cuda_counters counters;
   uint64_t notes[CUDA_NOTES];

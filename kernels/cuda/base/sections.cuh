@@ -37,8 +37,8 @@ __device__ static inline uint32_t cuda_section_of(const struct cuda_sections &se
   return (uint32_t)low;
 }
 
-// Called by the threads of `mask`, all of one warp. Adds 1 to each thread's counter, once for threads with the same
-// one.
+// Called by the threads of `mask`, all of one warp. Adds 1 to each thread's counter. Threads with the same counter
+// share one atomic operation.
 __device__ static inline void cuda_add_together(uint32_t mask, uint32_t *counters, uint32_t which) {
   uint32_t peers = __match_any_sync(mask, which);
   if (threadIdx.x % 32 == (uint32_t)__ffs(peers) - 1) atomicAdd(&counters[which], (uint32_t)__popc(peers));

@@ -1,7 +1,7 @@
 // The encoder of a pillar (kernels/encode.h), run by a warp. Each lane has its own channels, so sums keep their order,
 // and maxima need no exchange between lanes.
 //
-// A pillar's rows come in chunks in shared memory, with `stride` floats each, a multiple of 4. A single layer has its
+// A pillar's rows come in chunks in shared memory. A row takes `stride` floats, a multiple of 4. A single layer has its
 // weights in registers and sees each row once. Several layers go over the rows once per layer, and compute the earlier
 // layers again. So only maxima are kept, for any number of rows.
 #ifndef VOXELD_CUDA_ENCODE_CUH

@@ -10,8 +10,8 @@
 #include "kernels/cuda/steps/cells.cuh"
 #include "kernels/near.h"
 
-// Rows that need a search often follow one another. So each block of the search gets groups of GROUP rows that are far
-// apart.
+// Rows that need a search often follow one another. So each block of the search gets groups of GROUP adjacent rows; the
+// groups are far apart.
 enum { BLOCK = BRING_BLOCK, SEARCH_BLOCK = 512, GROUP = 8 };
 // After this many turns, which take about a millisecond, a warp asks whether the job is stopped.
 enum { LOOK_TURNS = 2048 };
@@ -21,7 +21,7 @@ struct cell {
   uint32_t rows;
 };
 
-// An owner is named by its place.
+// Here the owner of a cell (cells.cuh) is a place, not a row.
 struct radius_outlier {
   struct vx_near_map map;
   float square;  // of the radius
@@ -141,8 +141,8 @@ static __device__ uint32_t find_list(const struct radius_outlier &own, const str
   return CUDA_NO_POINT;
 }
 
-// Called by a whole warp, with a list for each thread. Counts the neighbours in these, up to `most`. Ends early if the
-// job is stopped, since a list may have millions of rows, none of them near.
+// Called by a whole warp, with a list for each thread. Counts the neighbours in these, until `most` or more are found.
+// Ends early if the job is stopped, since a list may have millions of rows, none of them near.
 static __device__ uint32_t neighbors_in(const struct radius_outlier &own, struct search &search, uint32_t list,
                                         uint32_t most) {
   uint32_t found = 0;
@@ -160,8 +160,9 @@ static __device__ uint32_t neighbors_in(const struct radius_outlier &own, struct
   return found;
 }
 
-// Called by a whole warp. Counts the neighbours, up to `most`, in the cells that are `shell` cells away on some axis
-// and at most `shell` on the others. Each thread first reads the slots where the searches for its cells begin.
+// Called by a whole warp. Counts the neighbours in the cells that are `shell` cells away on some axis and at most
+// `shell` on the others, until `most` or more are found. Each thread first reads the slots where the searches for its
+// cells begin.
 template <int shell>
 static __device__ uint32_t neighbors_on(const struct radius_outlier &own, struct search &search, uint32_t most) {
   enum { SIDE = 2 * shell + 1, ROUNDS = (SIDE * SIDE * SIDE + 31) / 32 };

@@ -97,7 +97,7 @@ cudaError_t cudaSetDeviceFlags(unsigned) DONE cudaError_t cudaGetLastError() DON
     cudaPeekAtLastError() DONE const char *cudaGetErrorName(cudaError_t) {
   return "emulated";
 }
-const char *cudaGetErrorString(cudaError_t) { return "in the emulator only allocations of memory fail"; }
+const char *cudaGetErrorString(cudaError_t) { return "an error of the emulator"; }
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
   *least = *greatest = 0;
   return cudaSuccess;

@@ -1,5 +1,5 @@
-// The arithmetic that CPU and GPU share, compared with stored hashes for a part of the inputs of cuda-exhaustive. It
-// gives the same bits with any compiler, flags and machine.
+// The arithmetic that CPU and GPU share gives the same bits with any compiler, flags and machine. Compares its results
+// with stored hashes, for a part of the inputs of cuda-exhaustive.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -236,7 +236,7 @@ static void overlaps_rectify_scores(void **state) {
                       3 * sizeof(float));
   assert_int_equal(outcome.counts.invalid, 1);
   free(outcome.block);
-  asked.params.center.rectified_threshold = vx_sigmoid(2) / 4;  // equal to a score, which is too low
+  asked.params.center.rectified_threshold = vx_sigmoid(2) / 4;  // a score that equals it is too low
   asked.params.center.max_objects = 2;                          // cells 3 and 0
   outcome = run_centers(&asked);
   assert_indices(&outcome, 0, NULL);
