@@ -1,14 +1,12 @@
 #!/usr/bin/env bats
-# The .deb in a root file system of Debian, from installation to purge. setup_file installs the package, and each test
-# has its own copy of the Debian. The package is the build's, or RELEASE_PACKAGE. The Debian is of this machine's
-# release, or of RELEASE_SUITE. Programs of a package for arm64 run under qemu, beside packages of the machine's own
-# architecture.
+# The .deb in a root file system of Debian, from installation to purge. setup_file installs the package; the tests go on
+# with the Debian that the test before left. The package is the build's, or RELEASE_PACKAGE. The Debian is of this
+# machine's release, or of RELEASE_SUITE. Programs of a package for arm64 run under qemu, beside packages of the
+# machine's own architecture.
 
 # shellcheck disable=SC2016,SC2154 # ${...} is dpkg-query's too; packages.bash sets root, packages, why and the like
 load packages
 load roots
-
-installed=$BATS_FILE_TMPDIR/installed # what setup_file makes
 
 # Lists the files and links in the Debian, except the records of apt, dpkg, the loader and users, which a purge leaves.
 debian_files() {
@@ -57,16 +55,11 @@ setup_file() {
   cp "$packages"/voxeld_*.deb "$debian/tmp/voxeld.deb"
   make_newer
   apt_get install -o DPkg::Options::=--path-include=/usr/share/man/'*' /tmp/voxeld.deb
-  mv "$debian" "$installed"
 }
 
 teardown_file() { end_emulation; }
 
-setup() {
-  can_package
-  rm -rf "$debian"
-  cp -a "$installed" "$debian"
-}
+setup() { can_package; }
 
 # told VERB: prints how often systemctl got this verb for the service.
 told() { grep -cE "(^| )$1 .*voxeld\.service" "$debian/run/systemctl.log"; }
