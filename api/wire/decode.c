@@ -92,8 +92,8 @@ static bool run_zlib(struct decoder *decoder, struct coding_step *step, struct e
 
 // ---- zstd -----------------------------------------------------------------------------------------------------------
 
-// The magic number is read here, because libzstd may accept formats older than RFC 8878, and does not check the window
-// of a frame in one piece.
+// The magic number is read here and given to libzstd by itself: libzstd may accept formats older than RFC 8878, and
+// does not check the window of a frame that it gets in one piece.
 static uint32_t number_of(const uint8_t magic[MAGIC]) {
   return (uint32_t)magic[0] | (uint32_t)magic[1] << 8 | (uint32_t)magic[2] << 16 | (uint32_t)magic[3] << 24;
 }

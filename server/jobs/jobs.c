@@ -21,7 +21,7 @@ static void refuse(struct job *list, enum error_kind kind, const char *what) {
 }
 
 // Takes the lock of each queue even if no job waits there: a thread that has just taken the last job may still hold the
-// lock. It releases the job's slot first, so the slot is free when this function returns.
+// lock. That thread releases the job's slot before the lock, so the slot is free when this function returns.
 static void refuse_waiting(struct jobs *jobs, struct job_choice *choice, enum error_kind kind, const char *what) {
   refuse(sweeps_take_waiting(&jobs->streams, choice), kind, what);
   for (int use = 0; use < VX_LANE_USES; use++) refuse(queue_take(&jobs->queues[use], choice), kind, what);

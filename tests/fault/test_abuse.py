@@ -13,8 +13,8 @@ from client import tiled_rows, wait_until
 BUDGET = 48 * MB
 LIMIT = 2 * MB
 CONNECTIONS = 100
-# Less than the 327 KiB for each connection in docs/operate/tuning.md: without lists a request takes up to 17. Scans are
-# small here, so OWN has room for the scratch and the program.
+# Of the 327 KiB for each connection in docs/operate/tuning.md, libmicrohttpd takes 256. A request without lists takes
+# up to 17 of the rest. Scans are small here, so OWN has room for the scratch and the program.
 BOUND = BUDGET + CONNECTIONS * (256 + 17) * 1024
 OWN = 16 * MB
 OTHERS = ("127.0.0.21", "127.0.0.22")  # two clients, since one may not hold two answers of LARGE

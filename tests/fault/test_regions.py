@@ -293,7 +293,8 @@ class Regions(FaultCase):
         self.works()
 
     def test_not_for_a_web_page_of_a_strange_host(self):
-        """A page cannot use a local client's regions if its host's name resolves to this machine (DNS rebinding)."""
+        """A page of another host cannot use a local client's regions, even if the host's name resolves to this machine
+        (DNS rebinding)."""
         strange = {"Host": "rebound.example"}
         self.assertEqual(self.memory.register(self.daemon, "b", strange).status, 403)
         self.assertEqual(self.daemon.get(f"{REGIONS}/status", strange).status, 403)
@@ -355,7 +356,7 @@ class Regions(FaultCase):
             self.refused(secret.register(self.daemon, "c", key=f"/voxeld-test/..{secret.key}"), 400, "cannot be opened")
 
     def test_a_lease_holds_up_nobody(self):
-        """The owner has a lease (fcntl) on the memory, for whose end a usual open would wait."""
+        """The owner has a lease (fcntl) on the memory. A usual open would wait until the lease ends."""
         self.addCleanup(signal.signal, signal.SIGIO, signal.signal(signal.SIGIO, signal.SIG_IGN))
         for kind, mode in ((fcntl.F_WRLCK, os.O_RDWR), (fcntl.F_RDLCK, os.O_RDONLY)):
             with Memory(16) as leased:
@@ -604,8 +605,8 @@ class Access(FaultCase):
 
     @unittest.skipUnless(os.geteuid() == 0, "only root may become another user")
     def test_memory_of_other_users(self):
-        """Over a Unix socket, a client may use its own user's memory, even if the client is root. The overflow user,
-        who stands for all users that a user namespace does not map, may use none."""
+        """Over a Unix socket, a client may use only its own user's memory, even if the client is root. The overflow
+        user, who stands for all users that a user namespace does not map, may use none."""
         folder = self.folder()
         os.chmod(folder, 0o755)
         path, other = os.path.join(folder, "socket"), 1

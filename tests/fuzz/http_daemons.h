@@ -1,5 +1,5 @@
-// The two daemons that fuzz_http.c runs in its process, without and with TLS. A few connections reach their limits. One
-// thread calls these functions.
+// The two daemons that fuzz_http.c runs in its process, without and with TLS. Their limits are so low that a few
+// connections reach them. One thread calls these functions.
 #ifndef VOXELD_TESTS_HTTP_DAEMONS_H
 #define VOXELD_TESTS_HTTP_DAEMONS_H
 

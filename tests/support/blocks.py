@@ -1,5 +1,5 @@
-"""Blocks of GPU memory that a test shares by their handles: real blocks, or blocks of the stand-in of the sanitizer
-builds, which are files in /dev/shm. Their handle is the padded file name and the device."""
+"""Blocks of GPU memory that a test shares by their handles: real blocks or, in the sanitizer builds, those of the
+stand-in for a GPU. These are files in /dev/shm, and their handle is the padded file name and the device."""
 
 import base64
 import ctypes

@@ -171,8 +171,8 @@ class Bystander:
 
 
 def counters(daemon, name, get=None):
-    """The samples of a metric: {labels, as the text between the braces, or "": value}. `get` fetches the page; by
-    default daemon.get."""
+    """The samples of a metric: {labels: value}. The labels are the text between the braces, or "". `get` fetches the
+    page; by default daemon.get."""
     page = (get or daemon.get)("/metrics").body.decode()
     return {labels: float(value) for labels, value in re.findall(rf"^{name}(?:{{(.*)}})? (\S+)$", page, re.MULTILINE)}
 
@@ -360,8 +360,8 @@ class FaultCase(OneDaemonCase):
         return problem
 
     def assert_refused(self, reply, status, mentions=()):
-        """Checks for a problem from the daemon or, since libmicrohttpd 1.0 may refuse a malformed head itself, for a
-        page from libmicrohttpd."""
+        """Checks for a problem from the daemon. From 1.0 on, libmicrohttpd may refuse a malformed head itself; then
+        checks for its page."""
         if self.daemon.library() < (1, 0) or "X-Request-Id" in reply.headers:
             return self.assert_problem(reply, status, mentions=mentions)
         self.assertIn(reply.status, status if isinstance(status, tuple) else (status,), reply)

@@ -18,8 +18,8 @@ static inline unsigned cuda_looping_blocks(const struct cuda_run *run, uint64_t 
 // The limit on the size of a kernel's arguments before CUDA 12.1.
 enum { CUDA_ARGUMENT_BYTES = 4096 };
 
-// Launches a kernel. For a cuda_run, the kernel gets its base, the voxel_view. The kernel may start while the previous
-// kernel runs, so it must call cuda_wait before it reads what that kernel writes.
+// Launches a kernel. From an argument of type cuda_run, the kernel gets a base: the voxel_view or the cuda_view. The
+// kernel may start while the previous kernel runs, so it must call cuda_wait before it reads what that kernel writes.
 template <typename... types, typename... values>
 static inline enum vx_status cuda_launch(const char *name, void (*kernel)(types...), uint64_t blocks, unsigned threads,
                                          size_t shared_bytes, const struct cuda_run *run, struct error *error,

@@ -5,7 +5,8 @@
 
 enum { BLOCK = 256 };
 
-// Also notes the moment CUDA_FOUND, unless a gather has. send_kernel copies this moment to the host again.
+// Also notes the moment CUDA_FOUND, unless a gather has noted it. `publish` gives the host a CUDA_FOUND of its own;
+// send_kernel later overwrites it with this one.
 static __global__ void __launch_bounds__(BLOCK)
     publish_kernel(const __grid_constant__ struct cuda_view v, uint32_t sequence) {
   cuda_wait();

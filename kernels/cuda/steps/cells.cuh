@@ -1,8 +1,8 @@
 // A hash table of cells, for steps. The row that claims a slot owns a cell. A step keeps what it knows of a cell in its
 // own arrays, at the owner's row.
 //
-// A slot is `use << 32 | owner`, where `use` numbers the uses of the table. Slots of earlier uses are free, so nothing
-// clears the table. Every cloud has its own part.
+// A slot is `use << 32 | owner`, where `use` numbers the uses of the table. Slots of earlier uses are free, so the
+// table is cleared only if it is new, or if `use` is at its maximum. Every cloud has its own part.
 #ifndef VOXELD_CUDA_CELLS_CUH
 #define VOXELD_CUDA_CELLS_CUH
 

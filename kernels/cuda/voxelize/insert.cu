@@ -27,7 +27,7 @@ static __device__ void count_up(uint32_t *count, bool is) {
   if (threadIdx.x % 32 == 0 && threads != 0) atomicAdd(count, threads);
 }
 
-// Waits before it lets number_kernel start: the previous job must first have cleared the tickets of the scans.
+// Waits before it lets number_kernel start: the previous job must first have cleared number_ticket.
 //
 // `arrive`: brings a chunk, as `bring` does (bring.cuh). `note(here)`: called by whole blocks, after each chunk.
 // `here`: the thread has a point.

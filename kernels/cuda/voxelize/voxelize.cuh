@@ -22,7 +22,7 @@ VX_WARN_UNUSED enum vx_status cuda_assign(const struct cuda_run *run, struct err
 
 // Renumbers the cells: the cells that max_voxels keeps come first in each cloud. Runs before `assign`.
 VX_WARN_UNUSED enum vx_status cuda_choose(const struct cuda_run *run, struct error *error);
-// Moves the random points that stay to the front of each row's list. Runs after `assign`.
+// Moves the points that were chosen at random to the front of each row's list. Runs after `assign`.
 VX_WARN_UNUSED enum vx_status cuda_pick(const struct cuda_run *run, struct error *error);
 
 // Sorts the first cuda_listed points of each list. Without a cap also computes the means (lists.cuh). `sorted`: lists

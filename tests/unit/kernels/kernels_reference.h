@@ -71,7 +71,7 @@ static inline enum vx_status give_output(void *ctx, const struct vx_layout *layo
   struct outcome *outcome = ctx;
   outcome->outputs++;
   outcome->layout = *layout;
-  // Exactly the requested size, so that a sanitizer sees an extra byte, and filled, so that a missing byte shows.
+  // The requested size, rounded up, so that a sanitizer sees writes beyond it. Filled, so that a missing byte shows.
   size_t bytes = (layout->bytes + 63) / 64 * 64;
   outcome->block = aligned_alloc(64, bytes == 0 ? 64 : bytes);
   memset(outcome->block, 0xA5, bytes == 0 ? 64 : bytes);

@@ -224,7 +224,7 @@ static void announce(long process, const char *count) {
   assert_int_equal(setenv("LISTEN_PID", number, 1) | setenv("LISTEN_FDS", count, 1), 0);
 }
 
-// Copies of the descriptors from FIRST on before the test.
+// Copies, made before the test, of the descriptors from FIRST on.
 static int kept[HELD];
 
 static int keep(void **state) {
