@@ -99,7 +99,7 @@ struct voxeld_buffer {   // private: an answer's bytes and the JSON in them
 };
 
 // The result of a call. Zero it before its first use: struct voxeld_result result = {0}. It owns what its pointers
-// point to; its next use and voxeld_result_free free or overwrite that memory.
+// point to; that memory is valid until the result's next use or voxeld_result_free.
 struct voxeld_result {
   size_t tensor_count;
   struct voxeld_tensor tensors[VOXELD_MAX_TENSORS];
@@ -159,8 +159,8 @@ struct voxeld_packed {
 // if there is no memory.
 //
 // With the resolution 0 nothing is lost: a column is sent in whole units of 1, 0.1, ... or 0.000001 if one of these
-// units restores every bit, else as it is. Times are sent as they are. For that, if the request has time_field, even
-// from its preset or model, the query must have time_field and fields.
+// units restores every bit, else as it is. Times are sent as they are. To tell their column, the query must have
+// time_field and fields if the request has time_field, even from its preset or model.
 //
 // With any other resolution, a column is sent in one of these units if the unit is not below the resolution and
 // restores every number; otherwise the column is rounded to the resolution. This also holds for times.
@@ -183,10 +183,10 @@ enum voxeld_status voxeld_decode(struct voxeld_client *client, const char *query
                                  struct voxeld_result *result);
 
 // Appends the time and the pose of a sweep to a query that names its stream, such as
-// "preset=kitti_second&stream=roof_lidar&sweeps=10": seconds of any clock that never goes back, and x, y, z, qw, qx,
-// qy, qz. voxeld_voxelize and the like then join the sweep with earlier sweeps; a call with the same time may be
-// repeated. False if `text` has fewer than VOXELD_SWEEP_ROOM bytes in addition to the query's. With "track=yes",
-// voxeld_detect also gives the tensor `track_ids`, [N] int64.
+// "preset=kitti_second&stream=roof_lidar&sweeps=10". The time is in seconds of any clock that never goes back; the pose
+// is x, y, z, qw, qx, qy, qz. voxeld_voxelize and the like then join the sweep with earlier sweeps; a call with the
+// same time may be repeated. False if `text` has fewer than VOXELD_SWEEP_ROOM bytes in addition to the query's. With
+// "track=yes", voxeld_detect also gives the tensor `track_ids`, [N] int64.
 #define VOXELD_SWEEP_ROOM 256
 bool voxeld_sweep_query(const char *query, double time, const double pose[7], char *text, size_t room);
 
@@ -481,7 +481,7 @@ static bool voxeld__size(const json_t *value, uint64_t *size) {
   return true;
 }
 
-// False if they are malformed.
+// False if the type or the shape is malformed.
 static bool voxeld__read_shape(const char *name, const json_t *described, struct voxeld_tensor *tensor) {
   const json_t *dtype = json_object_get(described, "dtype"), *shape = json_object_get(described, "shape");
   tensor->name = name;
@@ -796,8 +796,9 @@ static bool voxeld__is_exact(const struct voxeld__column *column, double unit) {
     float value = voxeld__float(column, i);
     if (column->integers) value += 0.0F;  // -0.0 becomes 0.0
     if (!voxeld__round(column, value, unit, &whole)) return false;
+    // A service may change the bits of any NaN but NAN.
     uint32_t restored = isnan(value) ? voxeld__bits(NAN) : voxeld__bits(voxeld__restored(whole, unit));
-    if (restored != voxeld__bits(value)) return false;  // a service may change other bits of a NaN
+    if (restored != voxeld__bits(value)) return false;
   }
   return true;
 }
@@ -1118,8 +1119,8 @@ static enum voxeld_status voxeld__read_problem(struct voxeld_client *client, str
   size_t prefix = strlen(VOXELD__URN);
   problem->status = (int)status;
   problem->retry_after_s = retry_after > 0 ? retry_after : 0;
-  // A load balancer's 502 or 504 is temporary if it has Retry-After. voxeld sends 504 without: the job's deadline has
-  // passed.
+  // A load balancer's 502 or 504 is temporary if it has Retry-After. If the job's deadline has passed, voxeld sends 504
+  // without Retry-After.
   bool told = (status == 502 || status == 504) && retry_after >= 0;
   result->temporary = status == 429 || status == 503 || told;
   voxeld__copy(problem->kind, sizeof problem->kind,

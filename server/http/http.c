@@ -44,8 +44,8 @@ static bool is_crowded(const char *target) {
   return parameters > MOST_PARAMETERS || strlen(query) > LONGEST_QUERY;
 }
 
-// Whether a % is followed by anything but two hexadecimal digits other than 00. The library would pass a malformed code
-// through, and would cut the path at %00.
+// Whether a % is followed by 00, or not by two hexadecimal digits. The library would pass a malformed code through, and
+// would cut the path at %00.
 static bool is_malformed(const char *target) {
   static const char hexadecimal[] = "0123456789abcdefABCDEF";
   for (const char *percent = target; (percent = strchr(percent, '%')); percent += 3)

@@ -1,4 +1,4 @@
-// A page: the answer of an endpoint that computes nothing, to GET, HEAD or DELETE, or to a POST with a small body.
+// A page: the answer to a GET, HEAD or DELETE, or to a POST with a small body, if the endpoint computes nothing.
 // pages/ has the table. The functions run on the I/O thread of the request, `fill` on a worker's.
 #ifndef VOXELD_PAGE_H
 #define VOXELD_PAGE_H

@@ -44,7 +44,7 @@ VX_WARN_UNUSED bool jobs_submit(struct jobs *jobs, struct job *job);
 // Call it regularly: refuses stale jobs that wait, and starts jobs that may run by now.
 void jobs_tick(struct jobs *jobs, int64_t now_ns);
 
-// Workers that take jobs of this use now. Beside GPUs, a worker of the CPU counts while it runs such a job.
+// Workers that take jobs of this use now. While GPUs work, a worker of the CPU counts only during such a job.
 int64_t jobs_workers(struct jobs *jobs, enum vx_lane_use use);
 // Bytes of memory to free by ending slow answers; 0 unless memory runs short.
 int64_t jobs_memory_wanted(struct jobs *jobs);

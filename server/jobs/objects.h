@@ -39,8 +39,8 @@ struct object_asker {
   const char *address;  // of the client itself, not of a proxy
 };
 
-// False with an error: there is no such object, or the asker may not have it. The caller closes the object in both
-// cases.
+// False with an error: there is no such object, or the asker may not have it. The caller closes the object even after
+// false.
 VX_WARN_UNUSED bool object_open(const struct options *options, const struct devices *devices,
                                 const struct object_asker *asker, const struct region_terms *terms,
                                 struct object *object, struct error *error);

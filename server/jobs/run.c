@@ -280,7 +280,7 @@ static const char *parameter_at_fault(const struct job *job, enum vx_status stat
   return status == VX_REFUSED && !job->output_refused && sampled ? operations[job->work.op]->samples : NULL;
 }
 
-// Whether the job was stopped. If so, replaces its error: a pass may have failed because it was stopped.
+// Whether the job was stopped. If so, replaces its error, which may be a consequence of the stop.
 static bool was_stopped(struct job *job) {
   struct error error;
   return vx_stop_status(&job->stop, &error) == VX_STOPPED && !job_refuse_stopped(job, error.text);
@@ -292,14 +292,14 @@ static bool failed(struct job *job, enum vx_status status, const struct error *e
   return error_refuse(&job->result.error, (enum error_kind)status, parameter_at_fault(job, status), "%s", error->text);
 }
 
-// Writes an answer that is a file with a copy of the tensors, if there are any. The tensors become the input, so the
-// body's memory is released before the file's memory is acquired.
+// Writes an answer that is a file with a copy of the tensors, if there are any. Releases the body's memory, moves the
+// tensors' memory to held.input, and then acquires the file's memory.
 static bool write_file(struct job *job) {
   const struct answer_kind *kind = job->result.kind;
   struct text text = text_over(NULL, 0);
   if (!job->result.answer.facts_kept) answer_keep_facts(&job->result.answer, &job->asked.pool);
   if (!kind->write(&job->result.answer, &job->tensor_layout, NULL, &text, &job->result.error)) return false;
-  size_t size = text.length + 1;  // the builder's NUL
+  size_t size = text.length + 1;  // with a NUL at the end
   if (job->work.tensors && text.length > job->services->max_response_bytes)
     return error_refuse(&job->result.error, ERROR_IMPOSSIBLE, NULL, too_large, text.length,
                         job->services->max_response_bytes);

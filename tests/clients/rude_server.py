@@ -73,7 +73,7 @@ def chunked(kind, *parts, end=b"0\r\n\r\n"):
     return answer(200, headers) + b"".join(b"%s\r\n%s\r\n" % (size.encode(), part) for size, part in pairs) + end
 
 
-# Each function below makes answers that break one rule of HTTP from the media type and the body of a sound answer.
+# Each function below takes the media type and the body of a sound answer, and makes answers that break a rule of HTTP.
 
 
 def no_answers(kind, body):

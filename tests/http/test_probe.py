@@ -65,7 +65,7 @@ class Probe(HttpCase):
         daemon.stop()
         self.unwell(f"cannot connect to {address}: connect: Connection refused", "--listen", address)
 
-    def test_the_first_listener_is_asked_and_all_addresses_are_this_machines_too(self):
+    def test_the_first_listener_is_asked_also_if_it_listens_on_all_addresses(self):
         (address,) = self.start("--listen", "0.0.0.0:0", "--allow-anonymous").listeners
         self.healthy("--listen", f"{address},127.0.0.1:1")
         self.unwell("127.0.0.1:1", "--listen", f"127.0.0.1:1,{address}")

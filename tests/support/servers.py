@@ -101,8 +101,8 @@ def voxeld(work, name, binaries, *options):
 
 
 def options_for(connections):
-    """Options with twice the resources that wrk's connections need, since one client gets half of everything, and at
-    least the values in `default`."""
+    """Options with twice the resources that wrk's connections need, since one client gets half of everything. No option
+    has less than its value in `default`."""
     need = {"--queue-depth": connections, "--max-connections": connections, "--memory-budget-bytes": connections << 22}
     default = {"--queue-depth": 1024, "--max-connections": 1000, "--memory-budget-bytes": 1 << 31}
     return [text for name in need for text in (name, str(max(2 * need[name] + 2, default[name])))]

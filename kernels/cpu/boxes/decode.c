@@ -1,7 +1,7 @@
 // Decoding of an anchor head's maps on the CPU, cloud by cloud and group by group; see decode.h.
 //
-// A box is decoded when its candidate is found, since candidates with invalid boxes get no rank, and once more when it
-// is ranked, so that only ranked anchors need memory for boxes.
+// A box is decoded when its candidate is found, since candidates with invalid boxes get no rank. It is decoded again
+// for its group, so that only the best pre_max anchors of a group need memory for boxes.
 #include "kernels/cpu/boxes/boxes.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ struct decode {
   struct vx_decode params;  // `tasks` is filled
   struct vx_sizes sizes;
   struct vx_head_groups groups;
-  bool shared;              // logits of an anchor may be candidates of the same group
+  bool shared;              // several logits of an anchor may be candidates of one group
   int32_t anchors, logits;  // A and L: of a cell
   int32_t cells;            // of a cloud
   float least_logit;        // of a candidate
@@ -35,7 +35,7 @@ static int32_t cells_together(const struct decode *decode) {
   return decode->logits > 0 && decode->logits < GROUP ? GROUP / decode->logits : 1;
 }
 
-// Most boxes of an anchor in a group.
+// The number of boxes that an anchor may have in a group.
 static int32_t boxes_of_anchor(const struct decode *decode) {
   int32_t most = 1;
   for (int32_t task = 0; decode->shared && task < decode->params.tasks.count; task++)

@@ -96,7 +96,7 @@ static void choose_cuts(struct cuts *cuts, int cut, int levels, struct cpu_sampl
   int axis = longest_side(&box);
   halve(probes, count, axis);
   float at = probes[count / 2].xyz[axis], low = box.low[axis], high = box.high[axis];
-  if (at <= low) {  // else no point would be below the cut
+  if (at <= low) {  // no point is below this cut
     at = low / 2 + high / 2;
     at = at <= low ? high : at;
   }
@@ -182,7 +182,7 @@ static int join(const int32_t counts[LANES], int group[LANES], int32_t sizes[LAN
   return groups;
 }
 
-// Moves the points to the other side, group by group. Groups keep their order.
+// Moves the points to the other side, group by group. The points of a group keep their order.
 static bool scatter(struct cpu_sampler *sampler, const struct part *part, const int group[LANES],
                     const int32_t sizes[LANES], int groups) {
   struct cpu_sample_point *to[LANES];
@@ -328,7 +328,7 @@ bool cpu_sample_build(struct cpu_sampler *sampler) {
     all.end += vx_are_finite(xyz[0], xyz[1], xyz[2]);
   }
   if (sampler->stop->has_stopped) return false;
-  // For few samples, sorting costs more than it saves.
+  // For few samples, cuts by coordinates cost more than they save.
   all.poor = task->num_samples < FEW_SAMPLES ? MOST_POOR : 0;
   sampler->num_blocks = sampler->num_leaves = sampler->num_nodes = 0;
   struct box box;

@@ -17,9 +17,10 @@ enum {
 #define NO_BLOCK UINT32_MAX
 
 struct block {
-  int32_t at[3];    // the block's coordinates, counted in blocks
-  int32_t begin;    // the place of its first point
-  int32_t ends[8];  // of its cells: first the points, in place_points the next point's place, then the end
+  int32_t at[3];  // the block's coordinates, counted in blocks
+  int32_t begin;  // the place of its first point
+  // Of its cells: at first the number of points, in place_points the place of the next point, at last the end.
+  int32_t ends[8];
 };
 
 // `largest`: rows of the largest cloud.
@@ -28,7 +29,7 @@ struct radius_outlier {
   const struct vx_radius_outlier *params;
   struct vx_near_map map;
   struct vx_stop *stop;
-  int32_t begin, end;    // its rows
+  int32_t begin, end;    // the cloud's rows
   uint32_t *table;       // [slots]: numbers of blocks, or NO_BLOCK
   uint64_t mask;         // slots - 1
   struct block *blocks;  // [largest]

@@ -1,9 +1,9 @@
 // From the points in range to dense maps.
 //
 //   clear   Clears the maps, which are one stretch of the image.
-//   raise   A thread writes a cell into the maps of cells and adds the number of its points to its pillar. A thread
-//           raises the values of a point's pillar by atomicMax, as words that have the order of the heights and
-//           intensities; 0 is below all of them.
+//   raise   Thread i writes cell i into the maps of cells, and adds the number of points in the cell to its pillar.
+//           Then it raises the values of the pillar of point i by atomicMax, as words that have the order of the
+//           heights and intensities; 0 is below all of them.
 //   settle  Turns these words into the maps' values.
 //
 // No map depends on the order of the threads. Of equally high points of a pillar, the first counts as the highest.

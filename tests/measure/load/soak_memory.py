@@ -97,7 +97,7 @@ def look(daemon):
 
 
 def slopes(second, last):
-    """MB an hour by column. `second` and `last` are lists of (seconds, look); the slope is between their medians."""
+    """MB an hour by column, between the medians of the second and the last quarter: lists of (seconds, look)."""
     (began, before), (ended, after) = (
         (statistics.median(seconds for seconds, _ in part), [look for _, look in part]) for part in (second, last)
     )

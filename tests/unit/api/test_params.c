@@ -91,7 +91,7 @@ static void every_value_is_read(void **state) {
   assert_int_equal(request.timeout_ms, 12);
 }
 
-static void the_first_word_replaces_that_of_a_preset(void **state) {
+static void a_word_with_number_0_replaces_that_of_a_preset(void **state) {
   (void)state;
   static struct job_request request;
   struct error error;
@@ -303,7 +303,7 @@ static void samples_of_voxels(void **state) {
                                             VX_TENSOR_BIT(VX_VOXEL_FEATURES));
   assert_true(parse(GRID "&fps=0&outputs=voxel_coords,sampled_distances", &request, &error));
   assert_int_equal(request.job.tensors, VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_SAMPLED_DISTANCES));
-  // The means can be sampled even if they are not returned, and without a cap.
+  // The means can be sampled without a cap.
   assert_true(parse("preset=kitti_pointpillar&fps=5&max_points_per_voxel=0&feature=mean", &request, &error));
   assert_true(parse("preset=nuscenes_dynamic_pillar&fps=5", &request, &error));
   assert_int_equal(request.job.tensors, SAMPLES | VX_TENSOR_BIT(VX_VOXEL_COORDS) | VX_TENSOR_BIT(VX_VOXEL_NUM_POINTS) |
@@ -499,7 +499,7 @@ int main(void) {
       cmocka_unit_test(a_parameter_that_the_operation_does_not_have_is_not_given),
       cmocka_unit_test(defaults_hold),
       cmocka_unit_test(every_value_is_read),
-      cmocka_unit_test(the_first_word_replaces_that_of_a_preset),
+      cmocka_unit_test(a_word_with_number_0_replaces_that_of_a_preset),
       cmocka_unit_test(refusals_name_the_parameter),
       cmocka_unit_test(refusals_of_columns),
       cmocka_unit_test(columns_are_named),
