@@ -1,8 +1,8 @@
 // Writes the safetensors file around an answer's tensors: an 8-byte little-endian length, a JSON header of that many
 // bytes, the tensors without holes (github.com/huggingface/safetensors). Any thread; nothing here allocates.
 //
-// The header has the time of writing the tensors, so its room is reserved first, and filled last, with spaces at the
-// end. Each tensor starts on a multiple of 64 bytes; a U8 tensor `_padding_N` fills the gap before it.
+// The header says how long it took to write the tensors, so its room is reserved first, and filled last, with spaces at
+// the end. Each tensor starts on a multiple of 64 bytes; a U8 tensor `_padding_N` fills the gap before it.
 //
 // In a shuffled file (metadata "filter": "shuffle") the bytes of a tensor of one or two dimensions are planes, which
 // compress better: the first bytes of all rows, then the second bytes, and so on. Other tensors are unchanged.
@@ -14,12 +14,12 @@
 #define SAFETENSORS_MEDIA_TYPE "application/vnd.safetensors"
 #define SHUFFLED_MEDIA_TYPE "application/x-shuffled-safetensors"
 
-// Bytes to reserve before the tensors, a multiple of 64, enough for the longest times. Keeps the header of an answer
-// without times, for answer_frame_write.
+// Bytes to reserve before the tensors, a multiple of 64, enough for the longest times. If the answer has no times, its
+// header is kept for answer_frame_write.
 size_t answer_header_reserve(struct answer *answer, const struct vx_layout *layout);
 
-// Writes the file except its tensors: length and header into block[0..reserve), and zeros between the tensors, unless
-// `tensors` is NULL. False if the header is longer than `reserve`.
+// Writes the file except its tensors: length and header into block[0..reserve), and, if `tensors` is not NULL, zeros
+// between the tensors. False if length and header need more than `reserve` bytes.
 VX_WARN_UNUSED bool answer_frame_write(const struct answer *answer, const struct vx_layout *layout, char *block,
                                        size_t reserve, char *tensors);
 

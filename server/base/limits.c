@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 // Reads the number at the beginning of a file, and the next number (0: none) into `second`, which may be NULL. False if
-// the file does not begin with a number, such as "max".
+// the file or the number is missing; a file may say "max" instead.
 static bool read_numbers(const char *directory, const char *name, double *first, double *second) {
   char path[2 * PATH_MAX + 32], line[128] = "", *end = line;
   snprintf(path, sizeof path, "%s/%s", directory, name);
@@ -65,7 +65,7 @@ static void find_group(const char *root, const char *controller, char group[PATH
   if (file) (void)fclose(file);
 }
 
-// The least limit of the group and the groups above it. Directories may not exist: in a container, the group's files
+// The least limit of the group and the groups above it. A directory may be missing: in a container, the group's files
 // may be mounted at the top, although /proc/self/cgroup has the path on the host.
 static double least_limit(const char *root, const struct source *source) {
   char group[PATH_MAX], directory[2 * PATH_MAX];

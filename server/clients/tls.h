@@ -34,7 +34,7 @@ struct tls_session;
 // Gives the GnuTLS session of a new connection the current credentials, before the handshake. NULL: out of memory.
 struct tls_session *tls_session_open(struct tls *tls, void *gnutls_session);
 void tls_session_close(struct tls_session *session);  // after GnuTLS's session; NULL is fine
-// Takes the credentials from the GnuTLS session, so that the handshake fails, and closes `session`.
+// Removes the credentials from the GnuTLS session, so that the handshake fails, and closes `session`.
 void tls_session_refuse(struct tls_session *session);  // NULL is fine
 
 enum tls_client {

@@ -98,7 +98,7 @@ static struct job *find_job(const struct queue *queue, const struct client *clie
   return before;
 }
 
-// Removes the first client that may run a job from the list, and returns it. NULL: there is none. Sets `*waiter` as in
+// Removes from the list the first client that may run a job, and returns it. NULL: there is none. Sets `*waiter` as in
 // suits.
 static struct client *take_client(struct queue *queue, int64_t now_ns, struct queue_waiter **waiter,
                                   struct job **job_before, struct job **job) HOLDS(queue->lock) {

@@ -1,7 +1,7 @@
 // Threads that take jobs from a queue. Each worker has its own lanes, and takes jobs of one use. So quick jobs never
 // wait for long ones. A worker without a job helps with the jobs of others (helpers.h).
 //
-// Each GPU stream has a worker, with a lane on the GPU, and a lane on the CPU for jobs that the GPU fails. Further
+// Each GPU stream has a worker, with a lane on the GPU, and a lane on the CPU for jobs that fail on the GPU. Further
 // workers of the CPU stand by: they sleep until no GPU works. Those for long jobs also work beside the GPUs, on jobs
 // that the placement gives to the CPU (placement.h).
 //
@@ -64,8 +64,8 @@ int64_t workers_at_work(const struct workers *workers, enum vx_lane_use use);
 int64_t workers_steady(const struct workers *workers, enum vx_lane_use use);
 // Call it regularly if there are GPUs. Measures the use of processors, so that workers beside GPUs use only idle ones.
 void workers_tick(struct workers *workers, int64_t now_ns);
-// Runs a quick job on this thread, on the lanes of a GPU worker that sleeps. True: as after jobs_submit. False: none
-// sleeps, or jobs wait.
+// Runs a quick job on this thread, on the lanes of a GPU worker that sleeps. True: the caller no longer owns the job.
+// False: none sleeps, or jobs wait.
 VX_WARN_UNUSED bool workers_run(struct workers *workers, struct job *job);
 // Call it when the state of a device has changed.
 void workers_wake(struct workers *workers);

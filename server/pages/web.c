@@ -6,7 +6,7 @@
 #include "api/resources.h"
 
 // no-cache: an upgrade of the service may change a file. The policy allows scripts and styles only from files of the
-// service, so that no script in the name of a scan runs.
+// service, so a script that stands in a scan's name cannot run.
 const struct page_header web_headers[] = {
     {"Content-Security-Policy",
      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "

@@ -15,7 +15,7 @@ POINTS = rows(100)
 ROOM = 1 << 20
 STREAM = f"/v1/voxelize?{GRID}&stream=roof&sweeps=3&pose=0,0,0,1,0,0,0&time="
 # Sends requests, each [method, path], one after the other. Returns the status of each answer, 0 if the page may not see
-# it, or -1 if the browser sent nothing.
+# it, or -1 if the browser did not send the request.
 SEND = """
 const [base, requests, mode, done] = arguments;
 const send = async ([method, path]) => {
@@ -114,7 +114,7 @@ class Foreign(browser.BrowserCase):
         )
 
     def test_a_page_of_another_server(self):
-        """A page at another port, name or site: the browser sends the requests, and the daemon refuses all of them."""
+        """A page at another port, name or site: the browser sends all requests but DELETE; the daemon refuses them."""
         before = self.state()
         with elsewhere() as port:
             for host in ("127.0.0.1", "localhost", "page.localhost"):

@@ -154,7 +154,7 @@ class Curves(ImageCase):
         self.assertIn("view.colour=order-hilbert-trans", state)
         asked = "return performance.getEntriesByType('resource').filter(({name}) => name.includes('/serialize')).length"
         self.assertEqual(self.browser.run(asked), 4)
-        self.browser.open(self.daemon, state)  # open_with() would lose the colour, which streams do not have
+        self.browser.open(self.daemon, state)  # open_with() begins with a stream, which does not offer this colour
         self.browser.await_text("#state", " voxels in ")
         self.browser.drop(mine_bin=scan().tobytes())
         self.browser.await_text("#state", "mine.bin: ")

@@ -247,7 +247,7 @@ class Scratch(FaultCase):
                 return peak > 64 * MB and len(statuses) >= 8
 
             try:
-                wait_until(seen, lambda: f"a job that works in far more than its body; the most was {peak} bytes")
+                wait_until(seen, lambda: f"a job that uses far more memory than its body; the most was {peak} bytes")
             finally:
                 over.set()
             for done in pressing:

@@ -241,7 +241,7 @@ class Deadlines(FaultCase):
 class Refused(FaultCase):
     """A client with a long job announces more bytes than it may hold."""
 
-    # Bodies of samplings may take 128 MB. With 64 MB more, the client would hold more than it leaves.
+    # Bodies of samplings may take 128 MB. With 64 MB more, the client would hold more than it leaves to others.
     ARGS = ("--long-workers", "1", "--memory-budget-bytes", str(256 * MB), "--max-response-bytes", str(128 * MB))
     ARGS += ("--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000", "--upload-min-rate", "0")
 

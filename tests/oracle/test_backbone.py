@@ -111,12 +111,12 @@ class Backbone(Detections):
         self.assertFalse(tensors["bev_features"].any())
         self.assertEqual(metadata["backbone"]["level_rows"], [0, 0, 0])
 
-    def test_which_voxels_are_kept(self):
-        near, _, _ = self.expected(scan(800), [800], max_points_by="random", seed=3)
+    def test_which_points_are_kept(self):
+        expected, _, _ = self.expected(scan(800), [800], max_points_by="random", seed=3)
         tensors, _ = self.ask(
             "/v1/backbone", scan(800).tobytes(), model="sparse", outputs=TENSORS, max_points_by="random", seed=3
         )
-        self.assert_same(tensors, near)
+        self.assert_same(tensors, expected)
 
     def test_voxels_over_the_model_s_limit_are_told(self):
         for path in ("/v1/backbone", "/v1/detect"):

@@ -205,7 +205,7 @@ class Head:
         self.all = query.get("labels", "best") == "all"
 
     def divide(self, query, channels):
-        """Sets `classes`, of each anchor of a cell, and `groups`, the classes of each group of suppression."""
+        """Sets `classes`, the classes of each anchor of a cell, and `groups`, those of each group of suppression."""
         numbers = lambda name: [int(n) for n in query[name].split(",")]
         tasks = numbers("task_classes") if "task_classes" in query else [channels // self.anchors]
         sizes = numbers("task_sizes") if "task_classes" in query else [len(self.sizes)]
@@ -221,7 +221,7 @@ class Head:
         return self.range[axis] if cells == 1 else np.float32((length * cell) / (cells - 1) + low)
 
     def box(self, a, x, y, t, bins):
-        """A box, in float32 arithmetic except for exp and the heading."""
+        """A box, in float32 arithmetic except for the anchor's z, exp and the heading."""
         size, f = self.sizes[a // len(self.rotations)], np.float32
         z = f(float(self.bottoms[a // len(self.rotations)]) + float(size[2]) / 2)
         d = np.sqrt(size[0] * size[0] + size[1] * size[1])

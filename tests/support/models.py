@@ -1,7 +1,7 @@
-"""Writes models for tests: folders with model.json, random weights, and a network for the stand-in of ONNX Runtime or
-in ONNX. Standard library only.
+"""Writes models for tests: folders with model.json, random weights, and a network, either in ONNX or for the stand-in
+for ONNX Runtime. Standard library only.
 
-The network of ONNX is one layer: map[m][cell, c] = SCALES[m] * input[(c + m) % WIDTH, cell] + BIASES[m].
+The ONNX network is one layer: map[m][cell, c] = SCALES[m] * input[(c + m) % WIDTH, cell] + BIASES[m].
 tests/support/standin/onnxruntime.c describes the network of the stand-in."""
 
 import glob
@@ -141,8 +141,8 @@ FORMATS = {FLOAT: "f", FLOAT16: "e"}
 
 
 def standin(batch=-1, lines=(), center=False, halves=(), planes=WIDTH, cells=CELLS):
-    """The stand-in's network. Its maps repeat the values of the whole input, in any layout. `halves` names the float16
-    tensors: maps, or "map", the input [batch, planes, cells, cells]."""
+    """The stand-in's network. Its maps repeat the values of the whole input, whatever their layout. `halves` names the
+    float16 tensors: output maps, and "map", which is the input [batch, planes, cells, cells]."""
     dtype = lambda name: FLOAT16 if name in halves else FLOAT
     words = [f"input map {dtype('map')} {batch} {planes} {cells} {cells}"]
     maps = zip(CENTER_MAPS.items(), CENTER_SCALES, CENTER_BIASES) if center else zip(MAPS.items(), SCALES, BIASES)

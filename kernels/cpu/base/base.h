@@ -27,7 +27,7 @@ void *cpu_arena_take(struct cpu_arena *arena, uint64_t count, size_t size);
 VX_WARN_UNUSED enum vx_status cpu_arena_reserve(struct cpu_arena *arena, const struct cpu_arena *measured,
                                                 const struct vx_job *job, struct error *error);
 
-// All of the memory will be written, so the system may use large pages.
+// Lets the system use large pages, since all of the memory will be written.
 void cpu_arena_fill(struct cpu_arena *arena);
 
 // Gives back the memory beyond `keep` bytes, a multiple of the page size. The rest keeps its contents.

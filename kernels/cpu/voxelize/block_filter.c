@@ -1,8 +1,7 @@
-// The block filter: a row stays if the heights of the kept points around it span the right range.
+// The block filter: a row stays if the heights of the kept points around it span more than `low` and less than `high`.
 //
-// A cell index collects the heights of blocks with rows. Sorted by key, the blocks in a column of a window follow each
-// other. Their heights follow from two tabulated runs of 2^k blocks, so a block costs one step per column of its
-// window.
+// A cell index finds the blocks that have rows. When they are sorted by key, the blocks in one column of a window are
+// neighbours. Two tabulated stretches of 2^k blocks cover them, so a block takes one step per column of its window.
 #include "kernels/cpu/voxelize/voxelize.h"
 
 #include <math.h>

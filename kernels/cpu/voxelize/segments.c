@@ -5,7 +5,7 @@
 //    first segment that has it.
 // 3. Number: a voxel's number is the count of new voxels before it. Segments make the rows of their new voxels. If
 //    max_voxels does not keep the first voxels, one worker chooses voxels and makes the rows (choose.c).
-// 4. Pack: the points in range of all segments move together, each with the number of its voxel.
+// 4. Pack: the segments' lists of points in range become one list, with the number of each point's voxel.
 // 5. List: a segment knows how many points of a voxel are in earlier segments, and so where its own points go.
 #include "kernels/cpu/voxelize/voxelize.h"
 

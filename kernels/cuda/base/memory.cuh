@@ -21,7 +21,7 @@ VX_WARN_UNUSED enum vx_status cuda_find_pool(struct vx_device *device, struct er
 // stream may use it. It grows to a power of two, if the device has so much.
 VX_WARN_UNUSED enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, size_t bytes,
                                            struct error *error);
-// The same, but grows to `bytes`: for jobs that count room for larger jobs themselves.
+// The same, but grows to `bytes`: for jobs whose `bytes` already include room for larger jobs.
 VX_WARN_UNUSED enum vx_status cuda_reserve_exactly(struct vx_lane *lane, struct cuda_memory *block, size_t bytes,
                                                    struct error *error);
 void cuda_take_points(struct cuda_run *run, struct cuda_arena *arena);

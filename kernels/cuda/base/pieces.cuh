@@ -1,4 +1,4 @@
-// Copies of small pieces of a block of GPU memory to the host: see vx_backend. Runs on the thread that has the lane.
+// Copies small pieces of a block of GPU memory to the host: see vx_backend. Runs on the thread that has the lane.
 #ifndef VOXELD_CUDA_PIECES_CUH
 #define VOXELD_CUDA_PIECES_CUH
 

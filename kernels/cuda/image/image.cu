@@ -1,13 +1,13 @@
 // A range image on a GPU (kernels/range_image.h).
 //
-//   project   Brings the points from the host and finds their pixels. Each pixel gets the least key of its points: a
+//   project   Brings the points from the host and finds their pixels. Each pixel gets the least key of its points, in a
 //             cell of the lane's table (run.cuh), which the job's end cleans. If KITTI's rings give the rows, the first
 //             kernel only notes where turns begin, unless a chain has noted that before. Two further kernels count the
 //             turns and find the pixels.
 //   sections  Counts the fates of the points by section, if the cloud has sections.
 //   number    Numbers the pixels that have a point, by a scan, and tells the host how many there are.
-//   write     Writes the tensors into an image of the output block. If no tensor needs the numbers of pixels, the first
-//             blocks of the same kernel do what `number` does.
+//   write     Writes the tensors into an image of the output block. If it can begin before the host knows the counts,
+//             and no tensor needs the numbers of pixels, its first blocks do what `number` does.
 #include "kernels/cuda/image/image.cuh"
 
 #include "kernels/cuda/base/bring.cuh"

@@ -50,8 +50,8 @@ static __device__ bool find_cell(const struct scatter &s, uint64_t row, uint64_t
   return inside;
 }
 
-// The slot of a row's cell. The first of the warp's threads with that cell, which has the first row, looks it up for
-// all. `inside`: the threads whose rows have a cell.
+// The slot of a row's cell. Of the warp's threads with that cell, the first, which has the first row, looks up the slot
+// for all. `inside`: the threads whose rows have a cell.
 static __device__ uint32_t place(const struct cuda_view &v, uint32_t inside, uint32_t row, uint64_t cell) {
   uint32_t leader = __ffs(__match_any_sync(inside, (unsigned long long)cell)) - 1, slot = CUDA_NO_SLOT;
   if (threadIdx.x % WARP == leader) {

@@ -107,7 +107,7 @@ template <int CHUNKS>
 static __device__ inline void cuda_take_rows(const struct cuda_chain_rows &r, const struct cuda_arrival &a,
                                              uint64_t first, struct location (&at)[CHUNKS], uint32_t (&turns)[CHUNKS]) {
   if (a.brings) {
-    bool reads = r.turns && threadIdx.x == 0 && first > 0;  // loads the row before the first along with the others
+    bool reads = r.turns && threadIdx.x == 0 && first > 0;  // also loads row first - 1, in parallel with its own
     struct location before = reads ? cuda_read_row(r, first - 1) : location{};
     float time = reads && a.deskew.times ? a.deskew.times[first - 1] : 0.0f;
     bring_chunks(

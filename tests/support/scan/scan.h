@@ -25,7 +25,7 @@ struct scan_sensor {
   double height;           // above the ground, metres
   double max_range;        // metres
   double noise;            // standard deviation of the range, metres
-  double loss;             // share of returns that are always lost; range and grazing angle increase it
+  double loss;             // least share of returns that are lost; range and grazing angle add to it
   double mount_echo;       // share of lost rays that the driver reports as returns from the sensor's own mount
   double resolution;       // metres; coordinates are multiples of it
   double turn_seconds;     // duration of one turn
@@ -51,7 +51,7 @@ struct scan_object {
   enum scan_shape shape;
   double centre[3], half[3], cos_yaw, sin_yaw;
   double reflectivity;  // 0..1
-  bool porous;          // leaves: a ray ends anywhere inside, or passes
+  bool porous;          // such as leaves: a ray ends anywhere inside, or passes
   int label;            // number of its label in the scene, from 1; 0: none
 };
 

@@ -59,5 +59,5 @@ class State:
     def _find(self, name: str) -> Array:
         if name not in self._tensors:
             near = sorted(other for other in self._tensors if other.partition(".")[0] == name.partition(".")[0])
-            raise ConvertError(f"the checkpoint has no {name}; it begins with {', '.join(near[:3]) or 'other names'}")
+            raise ConvertError(f"the checkpoint has no {name}; it has {', '.join(near[:3]) or 'other names'}")
         return self._tensors[name]
