@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 struct resource {
-  const char *name;  // of a preset: its file name without .json
+  const char *name;  // the file's name; of a preset, without .json
   const char *text;  // NUL-terminated
   size_t size;       // without that NUL
   const char *tag;   // for HTTP's ETag: the text's SHA-256 in quotation marks
@@ -15,7 +15,7 @@ struct resource {
 
 extern const struct resource resources_presets[];  // sorted by name
 extern const size_t resources_presets_count;
-extern const struct resource resources_web[];  // by their file names
+extern const struct resource resources_web[];
 extern const size_t resources_web_count;
 extern const struct resource resource_openapi;
 

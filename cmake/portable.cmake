@@ -19,7 +19,7 @@ function(voxeld_read_library FILE SONAME PACKAGE VERSION)
   set(${VERSION} ${version} PARENT_SCOPE)
 endfunction()
 
-# Also the texts that the licence names.
+# Installs the package's licence, and the texts that the licence names.
 function(voxeld_install_licence PACKAGE)
   set(folder ${CMAKE_INSTALL_DOCDIR}/libraries)
   file(REAL_PATH /usr/share/doc/${PACKAGE}/copyright licence)

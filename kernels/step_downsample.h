@@ -5,7 +5,7 @@
 // points, which have the fate merged:
 //   first             the first
 //   centroid          the first, with the mean in place of its columns: all of them, or with average `xyz` only x, y, z
-//   center            the nearest to the cell's centre: (c + 0.5) * size + origin, or c * size + origin if `nearest`
+//   center            the nearest to the cell's centre: (c + 0.5) * size + origin; with VX_CELLS_NEAREST, without 0.5
 //   nearest_centroid  the nearest to the mean
 //   random            the one whose vx_random_of_row(seed, row of the body) is least
 //

@@ -1,8 +1,8 @@
 // Streams: each keeps the last sweeps of one sensor, the newest first.
 //
-// Other clients neither use nor see a stream. One request of a stream runs at a time. The stream keeps the request's
-// sweeps once the request was answered or spared. A reader counts as a user of a sweep, so it copies the sweep without
-// the lock.
+// A stream belongs to one client; others neither use nor see it. One request of a stream runs at a time. The stream
+// keeps the request's sweeps once the request was answered or spared. A reader counts as a user of a sweep, so it
+// copies the sweep without the lock.
 //
 // Each sweep owns its memory. When a sweep has no users, streams_lock_release releases the memory with the function
 // that was passed to streams_init.
@@ -32,7 +32,7 @@ enum { STREAMS_MAX = 1024 };  // of all clients; each has a share of them
 struct buffer;
 struct stream_turn;
 
-// Constant once it is kept.
+// Once a stream keeps it, only `next` and `users` change.
 struct sweep {
   struct sweep *next;  // the next older sweep of the same request; later the next in the list `ended` or `spare`
   int users;           // the stream that has it, its request, and its readers
@@ -121,8 +121,8 @@ void sweeps_release(struct streams *streams, struct sweep *first);
 
 // ---- turns.c: the order of the requests of one stream ---------------------------------------------------------------
 
-// The next turn goes to the waiting request with the earliest sweep. So each request joins the sweeps before its own.
-// No call blocks.
+// The next turn goes to the waiting request whose newest sweep is the earliest. So each request joins the sweeps before
+// its own. No call blocks.
 
 enum { STREAM_WAITING = 64 };  // requests that may wait in one stream
 

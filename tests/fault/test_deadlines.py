@@ -26,7 +26,7 @@ from client import (
 
 CPU = ("--backend", "cpu")  # a GPU would finish before any deadline
 
-# Each point has its own block, and the block filter's window has 32 x 32 blocks: seconds of work.
+# Each voxel has its own block, and the block filter's window has 32 x 32 blocks: seconds of work.
 FILTERED = (
     "/v1/voxelize?num_features=3&point_cloud_range=1,1,1,2,2,2&voxel_size=0.0005,0.0005,1&max_voxels=16777216"
     "&block_filter=1,32,0,9&outputs=voxel_num_points"

@@ -24,7 +24,7 @@ class PagesListen(HttpCase):
         self.sock = f"unix:{self.enterContext(tempfile.TemporaryDirectory())}/sock"
 
     def start_pages(self, *options):
-        """Starts a daemon. From now on the test asks its last listener for pages."""
+        """Starts a daemon. From now on the test sends its requests to the daemon's last listener for pages."""
         daemon = self.start(*options)
         self.daemon = Listener(daemon.page_listeners[-1])
         return daemon

@@ -9,7 +9,7 @@ why=$BATS_FILE_TMPDIR/why
 
 there() { "$root/tests/platform/in" bookworm/trial "$@" 3>&-; }
 
-# Leaves a machine that is broken, without dpkg, so that it is made anew.
+# Makes a broken machine, without dpkg. Then runs the script, which makes the machine anew.
 setup_file() {
   rm -rf "$root/build/platform/bookworm/trial"
   mkdir -p "$root/build/platform/bookworm/trial"

@@ -20,7 +20,7 @@ enum vx_status cpu_reserve_for_help(const struct vx_worker *worker, const struct
   static const struct vx_caller caller = {.scratch = allow_nothing};
   static const struct vx_job nobody = {.caller = &caller};
   if (vx_stop_now(worker->stop)) return vx_stop_status(worker->stop, error);
-  // cpu_arena_reserve would also refuse, but free the arena's pages, which the lane's next job would fault in again.
+  // cpu_arena_reserve would also refuse, but it would free the pages, which the lane's next job would fault in again.
   if (measured->used > VX_SCRATCH_KEPT)
     return vx_fail(error, VX_OUT_OF_MEMORY, "%zu bytes of scratch are over the limit of a helper", measured->used);
   return cpu_arena_reserve(&worker->lane->scratch, measured, &nobody, error);

@@ -14,7 +14,7 @@
 
 // Samples one cloud on this thread. False if stopped: `indices` and `distances` are then incomplete.
 VX_WARN_UNUSED bool cpu_sample(struct cpu_sampler *sampler, const struct cpu_sample_task *task);
-// The same, with vectors of every processor of the architecture.
+// The same, with vector instructions that every processor of the architecture has.
 VX_WARN_UNUSED bool cpu_sample_any(struct cpu_sampler *sampler, const struct cpu_sample_task *task);
 
 // A cloud's part of input and output.

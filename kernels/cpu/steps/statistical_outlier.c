@@ -23,8 +23,8 @@ struct statistical_outlier {
   struct cpu_sampler tree;
   float *distances;    // [largest]: by row, set if the row is left; line_up packs them
   double *sums;        // [largest / VX_DEVIATION_GROUP + 1]: of groups
-  int32_t begin, end;  // its rows
-  int32_t points;      // its rows that are left
+  int32_t begin, end;  // rows of the present cloud
+  int32_t points;      // those of these rows that are left
 };
 
 // ---- search ---------------------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ static double sum(const struct statistical_outlier *own, bool squared, double me
   return own->sums[0];
 }
 
-// Moves the distances of the rows that are left to the front.
+// Packs the distances at the front, without gaps for dropped rows.
 static void line_up(const struct statistical_outlier *own) {
   int32_t points = 0;
   VX_EACH_ROW(own->stop, row, own->begin, own->end)

@@ -1,5 +1,5 @@
-"""How the soak's clients use streams. Each client is a vehicle with two sensors, which also repeat sweeps, lie and
-vanish.
+"""How the soak's clients use streams. Each client is a vehicle with two sensors. It also repeats sweeps, lies and
+vanishes.
 
 An answer says which sweeps it has joined. The client must have sent them, and those of a stream must come newest first.
 The tensors must be those of one request with the same sweeps, joined by hand."""
@@ -153,7 +153,7 @@ class Deeds:
         query, rows = self.terms(self.random.choice(names)), self.sweep()
         query["streams"] = ",".join(map(self.full, names))
         self.note(query, rows)
-        self.conclude(self.post(query, rows), query, [(422, "impossible")])  # the first sweep has none to join
+        self.conclude(self.post(query, rows), query, [(422, "impossible")])  # the first of `names` may have no sweep
         self.done("stream")
 
     def lie_in_stream(self):

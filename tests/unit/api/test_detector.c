@@ -84,7 +84,7 @@ static json_t *read_json(const char *text) {
   return json;
 }
 
-// Writes model.json with `value` at `where` ("member" or "part.member"); NULL: without the member.
+// Writes model.json with `value` at `where` ("member" or "part.member"). `value` NULL: without that member.
 static void write_model(const char *where, const char *value) {
   json_t *root = read_json(model), *part = root;
   const char *dot = where ? strchr(where, '.') : NULL, *member = dot ? dot + 1 : where;
@@ -99,7 +99,7 @@ static void write_model(const char *where, const char *value) {
   json_decref(root);
 }
 
-// Writes the file of the encoder's weights: the header, with ' for ", then the floats 0, 1, 2, ...
+// Writes the file of the encoder's weights: the header, its ' replaced by ", then the floats 0, 1, 2, ...
 static void write_encoder(const char *header, int floats) {
   static char bytes[4096];
   uint64_t length = strlen(header);

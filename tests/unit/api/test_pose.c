@@ -198,7 +198,7 @@ static void refused_lists(void **state) {
   assert_non_null(strstr(error.text, "without stream"));
 }
 
-// The most sweeps, each with a pose of 16 long numbers.
+// The most sweeps, each with a pose of 16 numbers, some of them long.
 static void most_sweeps(void **state) {
   (void)state;
   static char counts[100], times[2000], poses[20000];

@@ -29,7 +29,7 @@ class Voxels:
     most: int  # voxels of a cloud
     columns: int = 0  # of a point
     any_height: bool = False  # whether points above and below the range are taken too
-    pillars: bool = True  # a cell is as high as the range; otherwise a voxel has the mean of its points
+    pillars: bool = True  # the stem encodes pillars; otherwise it takes the mean of each voxel's points
     points: Points = dataclasses.field(default_factory=Points)  # the points that the model was trained on
 
     def __post_init__(self) -> None:
