@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { WORD = 4 };  // to read this many bytes of text takes as long as to read a row
+enum { WORD = 4 };  // so many bytes of text count as one row for vx_stopped
 
 struct lines lines_over(const char *bytes, size_t size, int64_t number, struct vx_stop *stop) {
   const char *end = bytes + size;

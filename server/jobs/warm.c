@@ -11,8 +11,8 @@ struct warming {
   struct worker *worker;
   size_t scratch_bytes;
   bool serves;         // requests may run the network meanwhile
-  bool alone;          // no request ran it meanwhile
-  bool crowded;        // the budget lacked scratch for the run, but has it when no other job holds any
+  bool alone;          // no detection of a request ran when this run began or when it ended
+  bool crowded;        // the scratch did not fit in the budget, but fits when no one else holds memory of the budget
   bool ran;            // on at least one lane
   struct error fault;  // of a run on the CPU; "": none
 };

@@ -15,8 +15,8 @@
 #include "server/net/listener.h"
 
 // While ACCEPTOR_MOST_COMING connections of a group have no I/O thread yet, further clients wait in the listener's
-// socket, where they hold no descriptor. If no I/O thread takes one of them for ACCEPTOR_PATIENCE_MS, all count as
-// lost: the library does not report a connection for which an I/O thread had no memory.
+// socket, where they hold no descriptor. If this lasts for ACCEPTOR_PATIENCE_MS, the connections without an I/O thread
+// count as lost: the library does not report a connection for which an I/O thread had no memory.
 enum { ACCEPTOR_MOST_COMING = 16, ACCEPTOR_PATIENCE_MS = 100 };
 
 // Gets a connection of listeners->at[index], and owns `fd` from then on. On the acceptor's thread. False: no I/O thread
@@ -32,7 +32,7 @@ struct acceptor {
   int held_ms[LISTENERS_MAX * LISTENER_LISTS];  // how long connections have waited at each listener
 };
 
-// The listeners have their groups. False with a reason; nothing is left open then.
+// Each listener must have its group. False with a reason; nothing is left open then.
 VX_WARN_UNUSED bool acceptor_start(struct acceptor *acceptor, const struct listeners *listeners, acceptor_take *take,
                                    void *cls, struct error *error);
 // Later connections wait in the listener's socket.

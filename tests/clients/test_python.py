@@ -656,7 +656,7 @@ class Access(unittest.TestCase):
                 self.assertNotIn("wrong", str(caught.exception))
                 self.assertTrue(client.ready())  # needs no token
 
-    def test_tokens_that_are_none(self):
+    def test_values_that_are_not_tokens(self):
         for kind, token in (
             (TypeError, b"secret"),
             (TypeError, 7),
@@ -704,7 +704,7 @@ class Access(unittest.TestCase):
             with voxeld.Client(url.replace("https", "http"), retries=0) as client, self.assertRaises(voxeld.Error):
                 client.status()
 
-    def test_addresses_that_are_none(self):
+    def test_values_that_are_not_addresses(self):
         no_urls = ("localhost:8080", "ftp://host", "http://", "http://u:p@host", "http://host/?a=b")
         for url in (*no_urls, "http://host:x", "http://host:0", "http://a..b", "http://" + "x" * 70):
             with self.subTest(url), self.assertRaises(ValueError):
@@ -712,7 +712,7 @@ class Access(unittest.TestCase):
         with self.assertRaises(ValueError):
             voxeld.Client("http://host", tls=ssl.create_default_context())
 
-    def test_numbers_that_are_none(self):
+    def test_options_that_are_not_numbers_in_range(self):
         endless, none = float("inf"), float("nan")
         for name, values in {
             "timeout": (None, endless, none, 0, -1, "60", 1e7),

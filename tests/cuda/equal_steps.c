@@ -151,7 +151,7 @@ static void test_voxels(struct side sides[2], struct random *random, int64_t lar
 }
 
 // Fills rows (x, y, z, ring) like a sensor that turns: rings of up to `longest` rows. Few neighbours are far apart, so
-// that walks are long. Some rows are not finite.
+// that the walks of step_ring_outlier.h are long. Some rows are not finite.
 static void turn_around(struct random *random, int32_t longest, struct scan *scan) {
   float *values = scan->points = malloc((size_t)(scan->num_points * 4 + 1) * sizeof *values);
   int32_t rows = 0, of_ring = 0, ring = -1, jumps = 1 + random_below(random, 2000);

@@ -50,7 +50,8 @@ class Models(unittest.TestCase):
         wait_until(lambda: daemon.times_logged("what=models") > told, "a reload of the models")
 
     def fault(self, daemon, name):
-        """The reason why a model does not serve. Checks that all pages show it."""
+        """The reason why a model does not serve. Checks that /v1/detect and the index show it, and that the
+        model's pages of KServe answer 503."""
         reason = daemon.get(f"/v1/models/{name}").json()["reason"]
         refused = daemon.post(DETECT + name, SCAN)
         self.assertEqual((refused.status, refused.json()["type"]), (503, "urn:voxeld:problem:model-failed"), refused)

@@ -27,7 +27,7 @@ class Parameters(FaultCase):
             with self.subTest(given):
                 self.refuse(400, "voxel_size", given)
 
-    def test_floats_that_are_none(self):
+    def test_values_that_are_not_floats(self):
         for given in (
             "nan,1,1",
             "inf,1,1",
@@ -228,7 +228,7 @@ class Samples(FaultCase):
     def fps(self, query, body=None):
         return self.daemon.post("/v1/fps?" + query, rows(4) if body is None else body)
 
-    def test_numbers_that_are_none(self):
+    def test_values_that_are_not_numbers(self):
         for name, values in (("num_samples", SAMPLE_NUMBERS), ("start", STARTS)):
             for given in values:
                 with self.subTest(parameter=name, given=given[:40]):
@@ -319,7 +319,7 @@ class Bodies(FaultCase):
         counts = self.counts(body + struct.pack("<4f", *good))
         self.assertEqual((counts["not_finite"], counts["kept"], counts["received"]), (9, 1, 10))
 
-    def test_no_number_in_a_feature_column_is_no_reason_to_drop(self):
+    def test_points_with_features_that_are_not_finite_are_kept(self):
         counts = self.counts(struct.pack("<8f", 0, 0, 0, math.nan, 1, 1, 1, math.inf))
         self.assertEqual(counts["kept"], 2)
 

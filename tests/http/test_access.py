@@ -128,7 +128,7 @@ class Tokens(AccessCase):
         self.start_with_tokens()
         self.problem(self.ask("/v1/status", bearer(self.token), bearer(self.token)), 400, "bad-request")
 
-    def test_a_connection_is_kept_after_401_the_body_of_the_refused_request_swallowed(self):
+    def test_after_401_the_body_is_discarded_and_the_connection_kept(self):
         with Raw(self.start_with_tokens()) as connection:
             connection.send(message(VOXELIZE_SMALL, method="POST", body=ONE))
             self.problem(connection.read_final(), 401, "unauthorized")
@@ -233,7 +233,7 @@ class Where(AccessCase):
         self.refused_to_start("--allow-anonymous", *anywhere, "--allow-anonymous", "no")
         self.refused_to_start("no or yes", "--allow-anonymous=maybe")
 
-    def test_a_unix_socket_is_nowhere_else_it_needs_no_credentials(self):
+    def test_a_unix_socket_needs_no_credentials(self):
         self.start("--listen", self.sock)
         self.ok(self.ask("/v1/status"))
 
@@ -330,7 +330,7 @@ class Certificates(AccessCase):
     def as_client(self, name):
         self.daemon.show(self.keys, name)
 
-    def test_tls_serves_plain_http_on_its_port_does_not_unix_sockets_stay_plain(self):
+    def test_a_port_with_tls_serves_no_plain_http_but_unix_sockets_do(self):
         daemon = self.start_tls("--listen", f"{self.sock},{LOOPBACK}")
         self.ok(self.post(VOXELIZE_SMALL, ONE))
         with daemon.bare_socket() as plain:

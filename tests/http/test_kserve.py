@@ -78,7 +78,7 @@ class KServe(SharedDaemonCase):
         self.start("--allow-shared-memory", "yes")
         self.assertIn("system_shared_memory", self.json(self.ask("/v2"))["extensions"])
 
-    def test_the_models_list_is_that_of_the_index_without_one_twice(self):
+    def test_the_list_of_models_equals_the_index_and_has_no_duplicates(self):
         presets = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         sampling = {"description": "hidden by the operation", "operation": "fps", "parameters": {"num_samples": 7}}
         (presets / "fps.json").write_text(json.dumps(sampling), encoding="utf-8")

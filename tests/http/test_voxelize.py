@@ -1,4 +1,4 @@
-"""POST /v1/voxelize: answers to allowed requests."""
+"""POST /v1/voxelize: answers, warnings and cylindrical grids."""
 
 import json
 import math

@@ -132,7 +132,7 @@ class Corners(check.OracleCase):
         body = self.cloud((1e-30, 0, 0), (2e-30, 0, 0), (0, 3e-30, 0))
         self.assertEqual(self.sampled(body, num_samples="3"), [[0, 0, 0]])
 
-    def test_squares_that_are_subnormal_are(self):
+    def test_squares_that_are_subnormal_are_distances(self):
         body = self.cloud((0, 0, 0), (1e-22, 0, 0), (2e-22, 0, 0), (3e-22, 0, 0))
         self.assertEqual(self.sampled(body, num_samples="4"), [[0, 3, 1, 2]])
 

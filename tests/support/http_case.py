@@ -80,7 +80,7 @@ Run = namedtuple("Run", "status output errors")
 
 
 def run_voxeld(*arguments, env=None, cwd=None):
-    """Runs the program as a command. Of VOXELD_... variables, its environment has those of `env`."""
+    """Runs the program as a command. Its environment has no VOXELD_... variables except those of `env`."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("VOXELD_")}
     told = {"env": {**environment, **(env or {})}, "cwd": cwd, "timeout": PATIENCE}
     run = subprocess.run([voxeld_binary(), *arguments], capture_output=True, text=True, check=False, **told)

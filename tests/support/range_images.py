@@ -1,5 +1,5 @@
-"""The oracle of range images: numpy, written from the definition alone, with its float64 and float32. `points` may come
-from a chain of steps (steps.run), in which the x of a dropped row is NaN."""
+"""The oracle of range images: numpy, written from the definition alone, in the types of the definition. `points` may
+come from a chain of steps (steps.run), in which the x of a dropped row is NaN."""
 
 import math
 from typing import NamedTuple

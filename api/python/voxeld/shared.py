@@ -23,7 +23,7 @@ from .errors import BadAnswer, Error, Problem
 from .transport import Transport
 
 FOLDER = "/dev/shm"
-PREFIX = "voxeld"  # of keys, if the service allows none: its refusal then says why
+PREFIX = "voxeld"  # of keys, if the service allows no keys; it refuses such a key and says why
 POINTS_ROOM = 1 << 26  # bytes for points, at least
 ANSWER_ROOM = 1 << 30  # bytes for the answer
 REGIONS = ("points_region", "output_region")  # parameters

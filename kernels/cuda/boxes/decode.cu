@@ -3,8 +3,8 @@
 // A segment is a group of a cloud. A key has the number of a logit in its cloud. A box is decoded when its candidate is
 // found, since an invalid box has no rank, and again once it is ranked. So a candidate needs no memory but its key.
 //
-// If several candidates of an anchor belong to a group, the best ranks the anchor. The ranked anchors then give the
-// keys of all their candidates, which are ranked again.
+// If a group may have several candidates of one anchor, the anchors are ranked first, each by its best candidate. Then
+// all candidates of the ranked anchors are ranked.
 #include "kernels/cuda/boxes/boxes.cuh"
 
 #include <string.h>
@@ -15,7 +15,7 @@
 enum { MAKE_BLOCK = 128, EXPAND_BLOCK = 512 };
 
 struct anchor_head : cuda_found {
-  struct vx_decode params;   // with tasks
+  struct vx_decode params;   // with at least one task
   uint32_t logits, anchors;  // of a cell
   uint32_t height, width;
   uint32_t per_cloud;     // logits

@@ -131,7 +131,8 @@ static enum vx_status find_candidates(struct cuda_run *run, struct error *error)
   return VX_OK;
 }
 
-// Finds room for a copy of points that the device cannot read in place: float32 points are copied to the rows' place.
+// If the device cannot read the points in place, finds room for a copy: float32 points go to fps.points, float16 points
+// to lane->sorting.
 static enum vx_status take_source(struct cuda_run *run, struct error *error) {
   void *source;
   CUDA_TRY(cuda_see_part(run, run->input.data, cuda_input_bytes(run), &source, error));

@@ -1,4 +1,4 @@
-// Loads scans, runs, times and compares for the benchmarks; see bench_run.h.
+// For the benchmarks: loads scans, and runs, times and compares backends; see bench_run.h.
 #include "tests/measure/bench/bench_run.h"
 
 #include <errno.h>

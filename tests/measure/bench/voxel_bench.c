@@ -198,8 +198,8 @@ static bool add_path(struct bench *bench, const char *path, size_t row_bytes) {
 
 // ---- Measuring ------------------------------------------------------------------------------------------------------
 
-// Opens the plain voxelizer for `asked`. Returns false without --cpu, and, with the reason on standard error, if the
-// plain voxelizer does not support `asked` or its grid needs more than --plain-memory-mb.
+// Opens the plain voxelizer for `asked`. Returns false without --cpu. Returns false with the reason on standard error
+// if the plain voxelizer does not support `asked` or its grid needs more than --plain-memory-mb.
 static bool open_plain(const struct bench *bench, const struct vx_job *asked, struct plain_voxelizer *plain) {
   if (!bench->options.plain) return false;
   int64_t bytes = plain_grid_bytes(asked);

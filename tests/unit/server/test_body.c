@@ -1,4 +1,4 @@
-// Discarded bodies: their bytes count as received, and one beyond the bound ends the connection.
+// Discarded bodies: their bytes count as received. A body of more than twice the limit ends its connection.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

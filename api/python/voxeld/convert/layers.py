@@ -42,9 +42,9 @@ class Backbone:
     """Levels of convolutions. Each level's map passes an upsampling, if there are any. Then the maps are joined."""
 
     blocks: str  # the beginning of the convolutions' names
-    first: int  # of a block's first convolution: others follow at +3, each norm at +1
+    first: int  # the number of a block's first convolution; the next have +3, +6 and so on; a norm follows at +1
     deblocks: str
-    layers: List[int]  # convolutions of each level after the first
+    layers: List[int]  # for each level, the convolutions after its first
     strides: List[int]
     channels: List[int]
     up_strides: List[float]
@@ -188,8 +188,8 @@ def anchor_task(channels: Dict[str, int], names: Dict[str, str]) -> Task:
 def center_tasks(
     tasks: List[List[str]], maps: Dict[str, str], depth: Dict[str, int], width: int, place: str, naming: Naming
 ) -> List[Task]:
-    """By the maps' names in /v1/decode, `maps` has their names in the state, `depth` their numbers of convolutions.
-    `place` formats a task's number and a name in the state to a prefix of the state."""
+    """For each map's name in /v1/decode, `maps` has its name in the state, and `depth` has its number of convolutions.
+    `place`, formatted with a task's number and a map's name in the state, is a prefix of the state."""
 
     def branch(task: int, output: str) -> Branch:
         names = naming(place.format(task, maps[output]), depth[output])
