@@ -37,8 +37,8 @@ const char *detector_fault(const struct detector *detector);
 // may read the detector meanwhile.
 void detector_refuse(struct detector *detector, const char *reason);
 
-// Names the detector, which must serve, in a request for a detection. False if there is no memory; pool_refuse then
-// gives the error.
+// Writes the detector's name, parameters and steps into a request. The detector must serve. False if there is no
+// memory; pool_refuse then gives the error.
 VX_WARN_UNUSED bool detector_choose(const struct detector *detector, struct job_request *request);
 
 struct detector *detector_of(const struct job_request *request);

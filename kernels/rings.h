@@ -2,7 +2,8 @@
 //
 // A column gives the number of a point's ring, from 0 to VX_MAX_RING. KITTI's files have no such column: there the
 // number is the count of turns in the cloud, up to the point's row. A row of the body with x > 0 and y >= 0 begins a
-// turn if the row before it has y < 0. A point with another number has no ring.
+// turn if the row before it has y < 0. A point whose number is not a whole number from 0 to VX_MAX_RING
+// has no ring.
 //
 // Pure functions for C and CUDA.
 #ifndef VOXELD_RINGS_H

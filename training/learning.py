@@ -1,4 +1,4 @@
-"""Anchors, targets, the loss, and boxes out of maps, by OpenPCDet's rules."""
+"""Anchors, targets and the loss, by OpenPCDet's rules, and boxes out of maps."""
 
 import math
 

@@ -13,7 +13,7 @@ struct property {
   enum number_type type;
 };
 
-// Before the points.
+// An element before `vertex`.
 struct element {
   int64_t count;
   int first, properties;

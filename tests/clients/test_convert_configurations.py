@@ -109,7 +109,7 @@ class Tables(unittest.TestCase):
             self.assertEqual(set(names) - refused, CONVERTED[project])
 
     def test_what_is_taken_is_read(self):
-        """The code that converts names each key that the table says it takes."""
+        """The converter's code contains each key that the table calls TAKEN."""
         for project, table in TABLES.items():
             code = (pathlib.Path(keys.__file__).parent / f"{project}.py").read_text(encoding="utf-8")
             for path, rule in table.items():
@@ -150,7 +150,7 @@ class Tables(unittest.TestCase):
         for path in ("my_scale", "train_pipeline.x.y", "optim_wrapper.optimizer.lr", "model_wrapper_cfg.type"):
             self.assertEqual(keys.rule_of(keys.MMDET3D, path), keys.HARMLESS)
 
-    def test_the_walk_reaches_dicts_of_lists(self):
+    def test_the_walk_reaches_dicts_in_lists(self):
         values = {"a": [{"b": 1}, {"b": (2, 3)}], "c": {}, "d": {"type": "T", "A": 4}}
         self.assertEqual(list(keys.walk(values)), [("a.b", 1), ("a.b", [2, 3]), ("d.type", "T"), ("d.A", 4)])
 
@@ -327,7 +327,7 @@ class Statements(Files):
             "from mmengine.config import read_base\nwith read_base():\n    from .no import *", 3, "there is no base"
         )
 
-    def test_wholes_of_mmengine(self):
+    def test_dumps_of_mmengine(self):
         """Config.dump writes JSON; types may have their scope, as in mmdet3d.VoxelNet."""
         path = self.write("whole.json", json.dumps({"model": {"type": "mmdet3d.VoxelNet"}}))
         self.assertEqual(statements.read(path), {"model": {"type": "VoxelNet"}})
@@ -420,7 +420,7 @@ class Statements(Files):
 
 
 class Yaml(Files):
-    def test_bases_are_found_above_or_named(self):
+    def test_a_base_is_found_in_the_folders_above(self):
         text = "A: {_BASE_CONFIG_: cfgs/base.yaml, X: 1}\n"
         path = self.write("tools/cfgs/models/m.yaml", text)
         with self.assertRaisesRegex(ConvertError, "there is no _BASE_CONFIG_ cfgs/base.yaml"):

@@ -350,7 +350,7 @@ class Blocks(Changing, BlockCase):
             reload(daemon, "msg=reloaded what=tokens")
             self.assertEqual(len(daemon.get(f"{REGIONS}/status", bob).json()), 2)
 
-    @unittest.skipUnless(STAND_IN, "only the stand-in can lack them")
+    @unittest.skipUnless(STAND_IN, "only the stand-in can lack handles")
     def test_devices_without_handles(self):
         daemon = self.start(env={"VOXELD_STANDIN_NO_IPC": "1"})
         self.refused(self.register(daemon), 400, "operation not supported (cudaErrorNotSupported)", "raw_handle")
@@ -496,7 +496,8 @@ class Blocks(Changing, BlockCase):
             reply = self.register(daemon, f"on-{device}", memory)
             self.refused(reply, 400, f"the memory is of GPU {device}, not of GPU 0", "raw_handle")
             self.done(self.register(daemon, f"on-{device}", memory, device_id=device))
-            for number in range(10):  # from 5 on, the I/O thread runs the job, and may first take lanes of another GPU
+            # From 5 on, all come on one connection: the I/O thread may run the job, at first with another GPU's lanes.
+            for number in range(10):
                 kept = {"connection": connection} if number > 4 else {}
                 reply = self.ask(daemon, points=f"on-{device}", answer=f"on-{device}", **kept)
                 self.assertEqual(self.tensors(reply, memory=memory), self.plain)

@@ -51,7 +51,7 @@ class Answers(FpsCase):
         self.assertEqual(answer.shapes, shapes)
         self.assertEqual(answer.values("sampled_indices")[0], 0)
 
-    def test_samples_and_their_distances_of_points_one_can_follow(self):
+    def test_samples_of_a_few_points_and_their_distances(self):
         line = floats(0, 0, 0, 1, 0, 0, math.nan, 0, 0, 9, 0, 0, 4, 0, 0)
         query = "num_features=3&num_samples=4&start=2&outputs=sampled_distances,sampled_indices"
         answer = self.tensors(self.sample(query, line))
@@ -117,7 +117,7 @@ class Answers(FpsCase):
         self.assertEqual(answer.shapes["sampled_points"], ("F32", [1, 3, 5]))
         self.assertEqual(answer.metadata["points"]["received"], 800)
 
-    def test_accept_application_json_counts_and_checks_and_samples_nothing(self):
+    def test_accept_application_json_counts_and_checks_but_samples_nothing(self):
         inside = self.tensors(self.sample("num_samples=100", SCAN, SAME)).metadata
         reply = self.ok(self.sample("num_samples=100", SCAN, SAME, JSON))
         self.assertEqual(reply.headers["Content-Type"], "application/json")
@@ -322,7 +322,7 @@ class LongSamplings(FpsCase):
         status = self.daemon.status()
         return status["requests"]["active"] >= number and status["long_workers"]["running"] == 1
 
-    def test_voxels_are_made_while_samples_are_chosen_and_the_end_of_the_drain_ends_those(self):
+    def test_voxels_are_made_while_samples_are_chosen_and_the_end_of_the_drain_ends_samplings(self):
         daemon = self.start(*self.ARGS, "--drain-timeout-s", "0")
         with ThreadPoolExecutor(6) as clients:
             for number in range(1, 7):

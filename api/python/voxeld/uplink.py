@@ -33,10 +33,10 @@ DESCRIBED = ("format", "scale", "filter")  # parameters of a body that the calle
 ROWS = ("num_features", "dtype", "fields", "time_field", *DESCRIBED)  # parameters that say what a row is
 SAMPLE = 4096  # rows that show whether multiples make the body smaller
 KEPT = 1 << 25  # bytes of the largest array whose memory a thread keeps
-RUN = 64  # rows with the same leading column in the filter direction
+RUN = 64  # rows with the same leading column in the filter `direction`
 FIRST = 1 << 8  # rows that are rounded first: they usually show that a scale is too coarse
 BLOCK = 1 << 14  # rows that are rounded at a time, to stay in a processor's cache
-PIECE = 1 << 16  # most bytes that are compressed at a time: compresses well, and the service decodes it fast
+PIECE = 1 << 16  # bytes to compress at a time, at most: such a piece compresses well, and is decoded fast
 
 Uplink = Union[str, float, Sequence[float]]
 Floats = NDArray[np.float32]
@@ -191,7 +191,7 @@ class Packer:
         return self._planes(floats, plain, columns)
 
     def _planes(self, floats: NDArray[Any], plain: int, columns: Sequence[Optional[_Column]]) -> Packed:
-        """The request for shuffled columns. `floats` [C,N] has the columns that are not sent as multiples."""
+        """The request for shuffled columns. A column that is None in `columns` is sent as it is in `floats` [C,N]."""
         kinds = [column.multiples.dtype if column else floats.dtype for column in columns]
         dtype = tuple(kind.name for kind in kinds)
         scale = tuple(column.scale if column else 1.0 for column in columns) if any(columns) else ()

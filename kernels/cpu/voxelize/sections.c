@@ -27,7 +27,7 @@ static int64_t count_not_finite(const struct cpu_run *run, int32_t begin, int32_
   return count;
 }
 
-// In run.inside[begin .. end). `filtered`: run.row_of is filled.
+// Counts the points of run.inside[begin .. end) whose voxels have no row. `filtered`: run.row_of is filled.
 static void count_rowless(const struct cpu_run *run, int32_t begin, int32_t end, int32_t let_in, bool filtered,
                           struct vx_counts *counts) {
   VX_EACH_ROW(run->stop, i, begin, end) {

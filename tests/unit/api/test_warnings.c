@@ -170,7 +170,7 @@ static void a_form_without_certain_bytes_looks_stripped(void **state) {
 
 // ---- files ----------------------------------------------------------------------------------------------------------
 
-// Padding has x = y = 0. Here z has any lower byte.
+// A row of padding has x = y = 0. Here its z has each possible lowest byte.
 static void rows_at_the_origin_are_not_taken_for_a_file(void **state) {
   (void)state;
   for (uint32_t low = 0; low < 256; low++) {
@@ -305,7 +305,7 @@ static void points_without_a_place_get_a_warning(void **state) {
                          "95 of 100 points are out of the lattice; check voxel_size and grid_origin"));
 }
 
-static void a_step_takes_points_out_of_the_lattice_and_not_the_operation(void **state) {
+static void points_that_a_step_drops_are_not_dropped_by_the_operation(void **state) {
   (void)state;
   const struct vx_chain chain = {.count = 1};
   struct vx_chain_report report = {.left = 4};
@@ -450,7 +450,7 @@ int main(void) {
       cmocka_unit_test(each_kind_holds_when_it_should),
       cmocka_unit_test(a_step_that_drops_nearly_all_gets_a_warning),
       cmocka_unit_test(points_without_a_place_get_a_warning),
-      cmocka_unit_test(a_step_takes_points_out_of_the_lattice_and_not_the_operation),
+      cmocka_unit_test(points_that_a_step_drops_are_not_dropped_by_the_operation),
       cmocka_unit_test(rows_that_are_not_scattered_get_a_warning),
       cmocka_unit_test(rounding_says_how_far),
       cmocka_unit_test(fewer_sweeps_say_why),

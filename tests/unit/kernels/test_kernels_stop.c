@@ -1,5 +1,5 @@
-// Jobs stopped at various calls of `stopped` end at once and affect no later job. Transform is left out, since it runs
-// the code of the operation points.
+// Jobs stopped at various calls of `stopped` end at once and affect no later job. VX_TRANSFORM is left out, since it
+// runs the code of VX_POINTS_OP.
 #include "kernels/decoder.h"
 #include "tests/unit/kernels/kernels_reference.h"
 

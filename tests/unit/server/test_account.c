@@ -164,7 +164,7 @@ static void a_refusal_is_logged_with_its_reason(void **state) {
   assert_int_equal(observations(&service.counters.stages[STAGE_SEND]), 0);
 }
 
-// Otherwise an idle connection would keep a large pool.
+// An idle connection must not keep a large pool.
 static void a_connection_keeps_little_memory_between_requests(void **state) {
   (void)state;
   static struct peer resting;

@@ -73,7 +73,7 @@ static unsigned gone(void) {
   return bits;
 }
 
-static void beside_another_client_the_third_of_two_waits(void **state) {
+static void beside_another_client_a_third_request_waits(void **state) {
   (void)state;
   fill(0);
   assert_int_equal(gone(), 0);
@@ -149,7 +149,7 @@ static void one_leaves_once(void **state) {
   gate_let_in(&gate, true);
 }
 
-static void a_tick_lets_as_many_more_in(void **state) {
+static void a_tick_lets_two_more_in(void **state) {
   (void)state;
   fill(0);
   gate_let_in(&gate, false);
@@ -171,7 +171,7 @@ static void an_open_gate_holds_nobody(void **state) {
   serve(greedy, true, 0);
 }
 
-static void a_gate_without_a_number_is_open(void **state) {
+static void a_gate_without_a_limit_is_open(void **state) {
   (void)state;
   gate_end(&gate);
   gate_init(&gate, 0, on_hold, on_resume);
@@ -181,7 +181,7 @@ static void a_gate_without_a_number_is_open(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(beside_another_client_the_third_of_two_waits, open_gate, close_gate),
+      cmocka_unit_test_setup_teardown(beside_another_client_a_third_request_waits, open_gate, close_gate),
       cmocka_unit_test_setup_teardown(another_client_enters_beside_those_that_wait, open_gate, close_gate),
       cmocka_unit_test_setup_teardown(a_lone_client_does_not_wait, open_gate, close_gate),
       cmocka_unit_test_setup_teardown(beside_one_that_asks_for_pages_a_client_does_not_wait, open_gate, close_gate),
@@ -190,9 +190,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(two_clients_wait_apart, open_gate, close_gate),
       cmocka_unit_test_setup_teardown(a_client_can_wait_again, open_gate, close_gate),
       cmocka_unit_test_setup_teardown(one_leaves_once, open_gate, close_gate),
-      cmocka_unit_test_setup_teardown(a_tick_lets_as_many_more_in, open_gate, close_gate),
+      cmocka_unit_test_setup_teardown(a_tick_lets_two_more_in, open_gate, close_gate),
       cmocka_unit_test_setup_teardown(an_open_gate_holds_nobody, open_gate, close_gate),
-      cmocka_unit_test_setup_teardown(a_gate_without_a_number_is_open, open_gate, close_gate),
+      cmocka_unit_test_setup_teardown(a_gate_without_a_limit_is_open, open_gate, close_gate),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@
 
 enum { MB = 1 << 20, UPLOADS = 26, COME = 70000 };  // after COME bytes, an upload of 4 MB has all its memory
 
-// Four bodies of 4 MB, and the last sixteenth, for clients that hold little.
+// Memory for four bodies of 4 MB. The last sixteenth of the memory is for clients that hold little.
 static struct options options = {.workers = 1,
                                  .long_workers = 1,
                                  .queue_depth = 12,
@@ -246,7 +246,7 @@ static void a_slower_upload_preempts_no_faster_one(void **state) {
 }
 
 // Three clients hold 4 MB each. A fourth holds 1 MB and sends 200 KB a second.
-static void a_flood_preempts_no_slow_upload_of_a_client_that_holds_less(void **state) {
+static void a_client_that_holds_less_loses_only_a_slow_upload_to_a_flood(void **state) {
   (void)state;
   for (int i = 0; i < 3; i++) assert_true(announce(i, 4 * MB) && receive(i, 4 * MB) && commit(i));
   assert_true(announce(3, MB));
@@ -281,7 +281,7 @@ static void answer_takes_what_an_upload_does_not_fill(void **state) {
   job_release_buffer(&job->held.output);
 }
 
-static void places_are_reserved_by_lanes(void **state) {
+static void slots_are_reserved_by_lanes(void **state) {
   (void)state;
   for (int i = 0; i < 12; i++) assert_true(announce_op(i, VX_FPS, 1000) && receive(i, 10));
   for (int i = 12; i < 23; i++) assert_true(announce(i, 1000) && receive(i, 10));
@@ -344,7 +344,7 @@ static void a_client_over_its_share_preempts_clients_that_hold_more(void **state
   assert_false(is_preempted(3));
 }
 
-// A client holds a third of the slots with uploads that have just begun. Its next request finds none.
+// A client holds a third of the slots with uploads that have just begun. Its next request gets no slot.
 static void upload_that_has_begun_is_not_ended_by_its_own_client(void **state) {
   (void)state;
   for (int i = 0; i < 4; i++) assert_true(announce(i, 1000) && receive(i, 1000));
@@ -417,7 +417,7 @@ static void a_locked_upload_is_not_preempted(void **state) {
   assert_false(atomic_load(&peers[5].upload.slot_reserved));
 }
 
-static void empty_body_takes_its_place_at_the_end(void **state) {
+static void empty_body_takes_its_slot_at_the_end(void **state) {
   (void)state;
   for (int i = 0; i < 12; i++) assert_true(announce(i, 1000) && receive(i, 10));
   pass_ms(3000);
@@ -464,7 +464,7 @@ static void rate_is_of_this_window_or_the_one_before(void **state) {
 
 // ---- the job --------------------------------------------------------------------------------------------------------
 
-static void job_gets_place_and_body(void **state) {
+static void job_gets_slot_and_body(void **state) {
   (void)state;
   assert_true(announce(0, 8) && receive_text(0, "voxe", 4) && receive_text(0, "lise", 4) && commit(0));
   assert_int_equal(owns[0].held.queue_slot, SHARE_JOBS);
@@ -477,7 +477,7 @@ static void job_gets_place_and_body(void **state) {
 static int64_t held(enum share share) { return client_held(&clients, owners[0], share); }
 
 // The number of boxes decides the lanes, which may change when the body is opened.
-static void place_is_given_back_where_it_was_taken(void **state) {
+static void slot_is_given_back_where_it_was_taken(void **state) {
   (void)state;
   static int32_t boxes = 3000;
   struct job *job = &owns[0];
@@ -506,10 +506,10 @@ int main(void) {
       cmocka_unit_test_setup_teardown(an_upload_that_slows_down_is_preempted, open_room, close_room),
       cmocka_unit_test_setup_teardown(an_upload_that_waits_for_the_server_is_not_preempted, open_room, close_room),
       cmocka_unit_test_setup_teardown(a_slower_upload_preempts_no_faster_one, open_room, close_room),
-      cmocka_unit_test_setup_teardown(a_flood_preempts_no_slow_upload_of_a_client_that_holds_less, open_room,
+      cmocka_unit_test_setup_teardown(a_client_that_holds_less_loses_only_a_slow_upload_to_a_flood, open_room,
                                       close_room),
       cmocka_unit_test_setup_teardown(answer_takes_what_an_upload_does_not_fill, open_room, close_room),
-      cmocka_unit_test_setup_teardown(places_are_reserved_by_lanes, open_room, close_room),
+      cmocka_unit_test_setup_teardown(slots_are_reserved_by_lanes, open_room, close_room),
       cmocka_unit_test_setup_teardown(samplings_preempt_only_samplings, open_room, close_room),
       cmocka_unit_test_setup_teardown(a_flood_preempts_no_client_that_holds_less, open_room, close_room),
       cmocka_unit_test_setup_teardown(a_client_over_its_share_preempts_clients_that_hold_more, open_room, close_room),
@@ -519,11 +519,11 @@ int main(void) {
       cmocka_unit_test_setup_teardown(an_upload_without_bytes_makes_room_for_its_own_client, open_room, close_room),
       cmocka_unit_test_setup_teardown(growing_memory_fits_beside_what_it_replaces, open_room, close_room),
       cmocka_unit_test_setup_teardown(a_locked_upload_is_not_preempted, open_room, close_room),
-      cmocka_unit_test_setup_teardown(empty_body_takes_its_place_at_the_end, open_room, close_room),
+      cmocka_unit_test_setup_teardown(empty_body_takes_its_slot_at_the_end, open_room, close_room),
       cmocka_unit_test_setup_teardown(an_upload_for_the_latest_reserves_no_slot, open_room, close_room),
       cmocka_unit_test(rate_is_of_this_window_or_the_one_before),
-      cmocka_unit_test_setup_teardown(job_gets_place_and_body, open_room, close_room),
-      cmocka_unit_test_setup_teardown(place_is_given_back_where_it_was_taken, open_room, close_room),
+      cmocka_unit_test_setup_teardown(job_gets_slot_and_body, open_room, close_room),
+      cmocka_unit_test_setup_teardown(slot_is_given_back_where_it_was_taken, open_room, close_room),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
