@@ -403,7 +403,7 @@ const struct trap connection_traps[] = {
     {TRAP(early_answer_resets), .what = "A client that goes on sending after such an answer is reset"},
     {TRAP(close_can_linger), .what = "The connection stays open if the closing call copies its descriptor"},
     {TRAP(completed_before_freed), .what = "The completion call comes before the answer's memory is given back"},
-    {TRAP(completed_without_request), .what = "The completion call comes even if the head was given up"},
+    {TRAP(completed_without_request), .what = "The completion call comes even if the library gave the head up"},
     {TRAP(completion_missing),
      .what = "A chunk's first line is longer than the memory: the connection ends without the completion call"},
     {TRAP(info_shared), .what = "The result of MHD_get_connection_info overwrites the previous result"},
