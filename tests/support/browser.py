@@ -78,7 +78,7 @@ class Browser:
         options.binary_location = shutil.which("chromium")
         self.opened = 0
         self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        arguments = ["--headless=new", "--disable-dev-shm-usage", "--use-angle=swiftshader"]
+        arguments = ["--headless=new", "--app=data:,", "--disable-dev-shm-usage", "--use-angle=swiftshader"]
         arguments += ["--enable-unsafe-swiftshader", "--force-device-scale-factor=1", "--hide-scrollbars"]
         arguments.append("--disable-gpu-compositing")  # the emulated GPU then draws only the canvas, in less time
         # Each page opens in the process of the last one.
