@@ -72,7 +72,7 @@ def why_not():
 
 
 class Browser:
-    def __init__(self, width=1280, height=800, dark=False, leads_here=None):
+    def __init__(self, width=1280, height=710, dark=False, leads_here=None):
         """`leads_here` is a name that resolves to this machine."""
         options = webdriver.ChromeOptions()
         options.binary_location = shutil.which("chromium")
