@@ -148,8 +148,7 @@ class Foreign(browser.BrowserCase):
 
     def test_links_from_anywhere_open_the_pages(self):
         with elsewhere() as port:
-            pages = (("/", "voxeld"), ("/status", "voxeld"), ("/docs", "voxeld"), ("/v1/status", '"clients"'))
-            for path, shown in pages:
+            for path, shown in (("/status", "voxeld"), ("/v1/status", '"clients"')):
                 self.browser.driver.get(f"http://page.localhost:{port}/")
                 self.browser.run("location.href = arguments[0]", self.base + path)
                 wait_until(lambda: shown in self.browser.driver.page_source, f"{shown} at {path}")

@@ -130,7 +130,7 @@ class RangeImages(ImageCase):
 
 class Curves(ImageCase):
     def test_places_are_those_of_the_service(self):
-        self.browser.open(self.daemon, "docs")  # any page
+        self.browser.open(self.daemon, "healthz")  # any page
         points = scan(500)
         points[7] = np.nan
         for curve in ("z", "hilbert-trans"):

@@ -168,6 +168,10 @@ class Page(PageCase):
         self.open_with(points, state)
         self.assertEqual(self.count("voxels kept"), fewer)
         self.assertEqual(self.browser.find("#parameter-voxel_size").get_attribute("value"), "0.8,0.8,0.5")
+        self.set("voxel_size", "0.8, 0.8, 0.5")  # blanks after commas do not count
+        self.browser.await_text("#curl", "voxel_size=0.8,+0.8,+0.5")
+        self.browser.await_text("#state", SHOWN)
+        self.assertFalse(self.browser.find("#error").is_displayed())
 
     def test_a_refusal_is_reported_at_the_field_and_goes_once_it_is_mended(self):
         self.open_with(cloud(500))
@@ -180,13 +184,6 @@ class Page(PageCase):
         self.assertEqual(field.get_attribute("aria-invalid"), "false")
         self.assertFalse(self.browser.find("#error").is_displayed())
 
-    def test_blanks_after_commas_do_not_count(self):
-        self.open_with(cloud(500), "#preset=kitti_second")
-        self.set("voxel_size", "0.8, 0.8, 0.5")
-        self.browser.await_text("#curl", "voxel_size=0.8,+0.8,+0.5")
-        self.browser.await_text("#state", SHOWN)
-        self.assertFalse(self.browser.find("#error").is_displayed())
-
     def test_an_address_with_an_unknown_preset_is_refused(self):
         self.browser.open(self.daemon, "#preset=my_own")
         self.browser.await_text("#error", "preset is 'my_own'; allowed: kitti_pointpillar, kitti_second")
@@ -195,8 +192,7 @@ class Page(PageCase):
         self.browser.await_text("#state", SHOWN)
 
     def test_an_address_names_the_scan_that_it_does_not_hold(self):
-        self.open()
-        self.drop("mine", cloud(500))
+        self.open_with(cloud(500))
         state = self.browser.run("return location.hash")
         self.assertIn("view.scan=mine.bin", state)
         for _ in range(2):
@@ -210,13 +206,6 @@ class Page(PageCase):
         self.browser.await_text("#state", "sample.bin: ")
         self.assertNotIn("view.scan", self.browser.run("return location.hash"))
         self.assertEqual(self.browser.text("#notes"), "")
-
-    def test_each_stage_has_its_own_colour(self):
-        self.open_with(cloud(500), "#preset=kitti_second&steps=transform")
-        swatches = "return [...document.querySelectorAll('#timing .swatch')].map((one) => one.style.backgroundColor)"
-        colours = self.browser.run(swatches)
-        self.assertGreaterEqual(len(colours), 9)
-        self.assertEqual(len(set(colours)), len(colours))
 
     def test_colours_layers_and_samples(self):
         self.open_with(cloud(2000), "#preset=kitti_second&voxel_size=0.4,0.4,0.4&fps=200")
@@ -430,7 +419,7 @@ class Steps(PageCase):
                 )
                 self.assertEqual(told, [f"mine.{row['name']}", meaning(row)])
 
-    def test_counts_of_steps(self):
+    def test_counts_of_steps_and_colours_of_stages(self):
         points = cloud(3000)
         query = "preset=kitti_second&steps=transform,thin:downsample&transform.cut=0,-9,-3,40,9,1&thin.voxel_size=1"
         self.open_with(points, f"#{query}")
@@ -442,6 +431,10 @@ class Steps(PageCase):
         self.assertEqual(self.count("points cut out"), told["points"]["cut_out"])
         self.assertIsNone(self.count("points out of crop"))
         self.assertRegex(self.browser.text("#timing"), r"steps \d+ µs\n– transform \d+ µs\n– thin \d+ µs\n")
+        swatches = "return [...document.querySelectorAll('#timing .swatch')].map((one) => one.style.backgroundColor)"
+        colours = self.browser.run(swatches)
+        self.assertGreaterEqual(len(colours), 9)
+        self.assertEqual(len(set(colours)), len(colours))
 
     def test_points_are_drawn_where_the_steps_left_them(self):
         self.open_with(self.FEW, self.MOVED)

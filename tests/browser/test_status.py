@@ -41,7 +41,7 @@ class Load:
 
     def drive(self):
         body = rows(3000)
-        while not self.ended.wait(0.02):  # more would only keep the machine busy
+        while not self.ended.wait(0.1):  # more would only keep the machine busy
             self.daemon.post(VOXELIZE, body, source=self.source)
             self.daemon.post("/v1/voxelize?max_voxels=0", body, source=self.source)
 
@@ -113,11 +113,10 @@ class StatusPage(browser.BrowserCase):
         self.assertEqual([name for name in loaded if not name.startswith(f"http://{host}:{port}/")], [])
 
     def test_the_pages_link_to_each_other(self):
-        self.open()
-        self.browser.find("a[href='/']").click()
-        self.browser.await_text("#state", " voxels in ")
-        self.browser.find("a[href='/status']").click()
-        self.browser.await_text("#state", "ready")
+        pages = "/", "/status", "/docs"
+        for page in pages:
+            links = re.findall(r'<a href="([^"]*)">', self.daemon.get(page).body.decode())
+            self.assertEqual(links, [other for other in pages if other != page])
 
     def test_charts_follow_the_load(self):
         self.open()
@@ -133,7 +132,6 @@ class StatusPage(browser.BrowserCase):
             self.assertGreater(rate(self.now("Requests a second")), 0)
             before = self.line("requests")
             wait_until(lambda: self.line("requests") != before, "another line")
-            wait_until(lambda: "127.0.0.2" in self.browser.text("#shares"), "a client with its name")
             label = self.browser.find("#requests svg").get_attribute("aria-label")
             self.assertRegex(label, r"^Requests: .*/v1/voxelize [\d.]+")
         self.await_value("requests", "/v1/voxelize", lambda value: value == 0)

@@ -203,11 +203,12 @@ class Phone(ViewCase):
         button.click()
         self.assertFalse(self.displayed("#told"))
         self.assertLessEqual(self.browser.run("return document.documentElement.scrollWidth"), browser.PHONE[0])
-
-    def test_warnings_lie_over_the_canvas(self):
-        self.open("#preset=kitti_second&max_voxels=10")
-        self.browser.await_text("#notes", "max_voxels=10 was reached")
-        self.inside("#notes", "#canvas")
+        # It tells what fingers do.
+        self.assertIn("two fingers move and zoom", self.browser.text("#keys"))
+        self.assertNotIn("wheel", self.browser.text("#keys"))
+        self.emulate()
+        self.assertIn("wheel", self.browser.text("#keys"))
+        self.assertNotIn("finger", self.browser.text("#keys"))
 
     def test_controls_have_44_pixels(self):
         self.open("#preset=kitti_second&steps=transform,far:transform")
@@ -222,14 +223,6 @@ class Phone(ViewCase):
             )
             self.assertEqual(small, [])
 
-    def test_it_tells_what_fingers_do(self):
-        self.open()
-        self.assertIn("two fingers move and zoom", self.browser.text("#keys"))
-        self.assertNotIn("wheel", self.browser.text("#keys"))
-        self.emulate()
-        self.assertIn("wheel", self.browser.text("#keys"))
-        self.assertNotIn("finger", self.browser.text("#keys"))
-
     def test_a_tapped_voxel_opens_the_result(self):
         self.open(TENS, one_bin=ONE)
         self.browser.look()
@@ -237,8 +230,10 @@ class Phone(ViewCase):
         self.assertTrue(self.displayed("#told"))
         self.assertIn("x, y, z 1, 1, 1", self.browser.text("#voxel"))
 
-    def test_what_is_refused_lies_over_the_canvas(self):
-        self.open()
+    def test_warnings_and_what_is_refused_lie_over_the_canvas(self):
+        self.open("#preset=kitti_second&max_voxels=10")
+        self.browser.await_text("#notes", "max_voxels=10 was reached")
+        self.inside("#notes", "#canvas")
         self.browser.find("[data-drawer=ask]").click()
         self.browser.set("#parameter-max_voxels", "0")
         self.browser.await_text("#error", "max_voxels=0")
@@ -313,6 +308,7 @@ class Colours(ViewCase):
 
     def test_all_colours_stand_out_and_the_newest_sweep_most(self):
         self.open()
+        light = self.browser.look()["sum"]
         for dark, least in ((False, 2), (True, 3)):
             self.emulate(dark=dark)
             for name in ("height", "age", "fate"):
@@ -321,11 +317,6 @@ class Colours(ViewCase):
                     self.assertGreaterEqual(min(contrasts), least)
                     if name == "age":
                         self.assertEqual(contrasts[0], max(contrasts))
-
-    def test_the_picture_follows_the_scheme(self):
-        self.open()
-        light = self.browser.look()["sum"]
-        self.emulate(dark=True)
         wait_until(lambda: self.browser.look()["sum"] != light, "a dark picture")
 
 

@@ -72,13 +72,13 @@ def why_not():
 
 
 class Browser:
-    def __init__(self, width=1280, height=800, dark=False, leads_here=None):
+    def __init__(self, width=1280, height=710, dark=False, leads_here=None):
         """`leads_here` is a name that resolves to this machine."""
         options = webdriver.ChromeOptions()
         options.binary_location = shutil.which("chromium")
         self.opened = 0
         self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        arguments = ["--headless=new", "--disable-dev-shm-usage", "--use-angle=swiftshader"]
+        arguments = ["--headless=new", "--app=data:,", "--disable-dev-shm-usage", "--use-angle=swiftshader"]
         arguments += ["--enable-unsafe-swiftshader", "--force-device-scale-factor=1", "--hide-scrollbars"]
         arguments.append("--disable-gpu-compositing")  # the emulated GPU then draws only the canvas, in less time
         # Each page opens in the process of the last one.
