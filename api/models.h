@@ -1,6 +1,6 @@
-// The models of the KServe v2 protocol: each operation with its defaults; each preset; each further operation of a
-// preset, with the name PRESET_OPERATION; each detector; and each detector's backbone, with the name
-// DETECTOR_backbone. If several have the same name, the first in this order is the model. Any thread.
+// The models of the KServe v2 protocol: each operation that needs no detector, with its defaults; each preset; each
+// further operation of a preset, with the name PRESET_OPERATION; each detector; and each detector's backbone, with the
+// name DETECTOR_backbone. If several have the same name, the first in this order is the model. Any thread.
 #ifndef VOXELD_MODELS_OF_API_H
 #define VOXELD_MODELS_OF_API_H
 

@@ -43,7 +43,7 @@ static void put_colon(struct text *out) {
   out->json.behind = JSON_NAME;
 }
 
-// Neither names nor words need escaping.
+// Neither names nor bare words, such as true or 0, need escaping.
 static void put_word(struct text *out, const char *word, size_t length, bool is_name) {
   go_on(out);
   if (is_name) put_quote(out);

@@ -11,7 +11,7 @@
 
 enum { JSON_DEPTH = 16 };
 
-// Where the text ends in a JSON document; json_write.h keeps it.
+// The place in a JSON document that the text has reached. json_write.h updates it.
 struct json_place {
   // What stands before the next value: nothing, another value, the value's own name, or the beginning of the string
   // that the value continues.

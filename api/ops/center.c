@@ -66,7 +66,7 @@ static const struct param nms = {
     .words = nms_words,
     .initial = "rotated",
     .doc = "rotated: a better box suppresses a box that it overlaps by more than nms_threshold; circle: a box whose "
-           "centre is within min_radius",
+           "centre is min_radius or less away",
 };
 static const struct param min_radius = {
     .name = "min_radius",

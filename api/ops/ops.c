@@ -247,7 +247,7 @@ void job_request_set_dtype(struct job_request *request, enum vx_dtype dtype) {
   find_dtype(request);
 }
 
-// `fields` and `dtype`, if given, set num_features.
+// `fields`, or a `dtype` of several types, sets num_features.
 static bool finish_columns(struct job_request *request, struct error *error) {
   if (request->num_fields && !check_names(request, error)) return false;
   if (!check_types(request, error) || !check_format(request, error) || !check_filter(request, error)) return false;

@@ -146,9 +146,9 @@ static bool check_steps(json_t *steps, struct error *error) {
     const json_t *tag = json_object_get(step, "tag");
     if (json_is_string(step) || (json_is_string(json_object_get(step, "op")) && (!tag || json_is_string(tag))))
       continue;
-    return error_refuse(
-        error, ERROR_BAD_PARAMETER, NULL,
-        "entry %zu of steps is not a string, or an object with the string op and perhaps the string tag", i + 1);
+    return error_refuse(error, ERROR_BAD_PARAMETER, NULL,
+                        "entry %zu of steps is neither a string nor an object with strings as op and, if given, tag",
+                        i + 1);
   }
   return true;
 }

@@ -1,6 +1,6 @@
 // A part of a shared-memory region, as clients name it: NAME,offset,bytes.
 //
-// The server owns the region itself. Any thread.
+// Only the server knows the region itself (server/jobs/regions.h). Any thread.
 #ifndef VOXELD_PARAMS_REGION_H
 #define VOXELD_PARAMS_REGION_H
 

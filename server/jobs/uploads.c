@@ -45,7 +45,8 @@ static int phase_to_preempt(const struct peer *peer) {
   return peer->open && may ? phase : PEER_PREEMPTED;
 }
 
-// The slowest upload that holds some of the short share and is slower than `slower_than`. NULL: there is none.
+// The slowest upload that takes longer than `slower_than` seconds and holds some of the share that ran short. NULL:
+// there is none.
 //
 // Clients that hold little are safe from a flood. A request of a client over its share preempts no upload of a client
 // that holds less. An upload at PACE_SLOW or faster is safe if its client holds less than the request wants. An upload

@@ -158,7 +158,7 @@ void peer_write_failure(struct peer *peer, enum error_kind kind, const char *det
     (void)send(peer->fd, message, out.length, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-// In phase PROBED the I/O thread waits, so the request's members stay.
+// In phase PROBED the I/O thread waits, so it does not change the members of the request.
 void peer_probe(struct peer *peer) {
   static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
   int phase = atomic_load(&peer->phase);

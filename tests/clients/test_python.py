@@ -249,7 +249,7 @@ class Values(DaemonCase):
 
     def test_zstd_by_either_module(self):
         pieces = [memoryview(b"abc"), memoryview(b"def")]
-        standin = types.SimpleNamespace(compress=zlib.compress)  # has the arguments of both modules
+        standin = types.SimpleNamespace(compress=zlib.compress)  # takes the arguments of both
         for name, other in (("zstandard", "compression.zstd"), ("compression.zstd", "zstandard")):
             modules = {name: standin, other: None, "compression": types.ModuleType("compression")}
             with self.subTest(name), unittest.mock.patch.dict("sys.modules", modules):
@@ -416,7 +416,7 @@ class Tensors(DaemonCase):
     """The service's tables are true of its answers, and results have their tensors as attributes."""
 
     def same(self, operation, sparing, whole):
-        """`sparing` has the tensors that `outputs` need not name, `whole` has all tensors."""
+        """`sparing` has the tensors without a condition, `whole` has all tensors."""
         rows = operation_of(operation, describe())["tensors"]
         self.assertEqual(set(whole), {row["name"] for row in rows})
         self.assertEqual(set(sparing), {row["name"] for row in rows if not row["when"]})

@@ -50,7 +50,7 @@ static void *sample(void *ctx) {
 }
 
 // Starts a thread that samples all points, which takes far longer than the jobs on the other lane. Returns when the
-// backend calls `stopped`, which it does after it has enqueued all kernels.
+// backend has asked whether the job is stopped, which it does after it has enqueued all kernels.
 static void begin_sampling(struct sampler *sampler, struct random *random) {
   const struct timespec pause = {0, 1000000};
   side_open(&sampler->side, vx_backend_find("cuda"));

@@ -13,7 +13,7 @@ import unittest
 from client import VOXELIZE, Daemon, FaultCase, rows, wait_until
 from test_devices import STAND_IN, metric
 
-POINTS, SAMPLES = 4096, 512  # a quarter of the sampling that the daemon measures at its start
+POINTS, SAMPLES = 4096, 512  # a quarter each of what the daemon measures at its start
 FPS = f"/v1/fps?num_samples={SAMPLES}"
 VOXELS = VOXELIZE + "&fps=20"
 BATCH = FPS + f"&point_counts={POINTS // 2},{POINTS // 2}"

@@ -241,7 +241,8 @@ class Deadlines(FaultCase):
 class Refused(FaultCase):
     """A client with a long job announces more bytes than it may hold."""
 
-    # Bodies of samplings may take 128 MB. With 64 MB more, the client would hold more than it leaves to others.
+    # All bodies of samplings together may take 128 MB. With 64 MB besides the body of its long job, the client would
+    # hold more than is left for others, which is more than its share.
     ARGS = ("--long-workers", "1", "--memory-budget-bytes", str(256 * MB), "--max-response-bytes", str(128 * MB))
     ARGS += ("--max-sampling-work", str(10**13), "--max-timeout-ms", "3600000", "--upload-min-rate", "0")
 

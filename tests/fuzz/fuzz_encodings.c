@@ -17,7 +17,7 @@ enum { HEAD = 3, MOST_DECODED = 1 << 18, MOST_BYTES = 10 << 20 };
 struct outcome {
   char *bytes;  // [MOST_DECODED]
   size_t length;
-  enum error_kind fault;  // ERROR_BODY_TOO_LARGE if the body decodes to more than MOST_DECODED bytes
+  enum error_kind fault;  // ERROR_BODY_TOO_LARGE if the body decodes to MOST_DECODED bytes or more
 };
 
 static void decode_piece(struct decoder *decoder, const char *data, size_t size, size_t room, struct outcome *outcome) {

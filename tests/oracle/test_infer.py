@@ -1,5 +1,5 @@
-"""Inference requests of the KServe v2 protocol give the tensors of the plain request, byte for byte: for every preset
-and operation, as binary data and as JSON, with points as binary data, as JSON and as the body alone."""
+"""Inference requests of the KServe v2 protocol give the tensors of the plain request, byte for byte: for every preset,
+voxelize, fps and transform, as binary data and as JSON, with points as binary data, as JSON and as the body alone."""
 
 import json
 import unittest

@@ -184,8 +184,8 @@ class Rows(OneDaemonCase):
             self.same("/v1/voxelize?preset=kitti_second&", query, filtered(rows, (first, "shuffle")), points)
 
     def test_guesses_of_a_direction(self):
-        """Values of 0 have no ratio; a guess may be midway between two integers or beyond int32; x or y may lead; and
-        the rows before may be in another run or block of the decoder."""
+        """Values of 0 have no ratio; a guess may be midway between two integers or beyond int32; x or y may be the
+        leading column; and the rows before may be in another run or block of the decoder (widen.c)."""
         cases = (
             ((0, 0, 5), (0, 0, 7), (3, 4, 9), (0, 5, -9), (6, 8, 1)),
             ((2, 1, 1), (3, 0, 2), (2, 1, 5), (5, 3, -1), (2, 2, -7), (1, 1, 1)),

@@ -129,7 +129,7 @@ def down(random, inputs, width, padding=(1, 1, 1), kernel=(3, 3, 3), stride=(2, 
 
 
 def plain(random, columns=4):
-    """A plain backbone with narrow layers and three levels."""
+    """A plain backbone of few channels, with four levels."""
     return [
         layer_of(random, columns, 16),
         layer_of(random, 16, 16),

@@ -3,7 +3,7 @@
     python rerun_voxels.py http://localhost:8080 kitti_second a.bin b.bin
     python rerun_voxels.py --save voxels.rrd http://localhost:8080 kitti_second a.bin
 
-Needs rerun-sdk 0.34 or later, and voxeld. The files have rows for the preset's model, such as KITTI's.
+Needs rerun-sdk 0.34 or later, and voxeld. The files have rows of float32 as the preset describes them, such as KITTI's.
 """
 
 import argparse

@@ -116,8 +116,8 @@ static int32_t find_grid(const struct serialize *own) {
 
 // ---- codes ----------------------------------------------------------------------------------------------------------
 
-// Makes the codes of rows `first` to `first + count - 1`. `*cloud`: at most the cloud of `first`; `*end`: where its
-// rows end. Both advance.
+// Makes the codes of rows `first` to `first + count - 1`. `*cloud`: the cloud of row `first`, or an earlier one.
+// `*end`: where the rows of `*cloud` end. Both advance.
 static void put_codes(const struct serialize *own, const uint64_t *keys, int32_t first, int32_t count, int32_t *cloud,
                       int32_t *end, int64_t *codes) {
   for (int32_t i = 0; i < count; i++) {
@@ -202,7 +202,8 @@ static void count_pools(const struct serialize *own) {
 
 // ---- pooling --------------------------------------------------------------------------------------------------------
 
-// Numbers the new rows along the first curve, and lists the old rows in each by number. The first of them is the head.
+// Numbers the new rows along the first curve, and lists the old rows that each joins, in ascending order. The first of
+// these is the head.
 static int32_t find_clusters(const struct serialize *own, int shift) {
   const struct level *level = own->level;
   int64_t before = -1;

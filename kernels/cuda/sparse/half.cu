@@ -2,7 +2,8 @@
 //
 // A warp has a tile of rows and some channels. It goes over offsets and input channels in steps of 16 or 32, always in
 // the same order, while copies bring the next steps to shared memory. A lane reads only what it has brought itself, so
-// warps do not wait for each other. (A warp that waits for one load into registers waits for all.)
+// warps do not wait for each other. Loads into registers would be slower: a warp that waits for one waits for all its
+// loads.
 //
 // Lane l of a warp has:
 //   rows             l / 4 + 8 * i

@@ -72,7 +72,7 @@ static __device__ void tree_mean(const struct voxel_view &v, uint32_t row, uint3
     mean[column] = vx_canonical(sums[column] / (float)count);
 }
 
-// The `use` of jobs that need only the sorted lists or the means.
+// A `use` (see below) that does nothing, for jobs that need only the sorted lists or the means.
 struct cuda_unused {
   __device__ void operator()(uint32_t, uint32_t, uint32_t, const float *) const {}
 };

@@ -84,7 +84,7 @@ static void refused_files_say_why(void **state) {
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"steps\":[{\"op\":1}]}}", "entry 1 of steps"},
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"steps\":[null]}}", "entry 1 of steps"},
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"steps\":[{\"op\":\"downsample\",\"tag\":1,\"every\":2}]}}",
-       "entry 1 of steps is not a string, or an object with the string op and perhaps the string tag"},
+       "entry 1 of steps is neither a string nor an object with strings as op and, if given, tag"},
       {"{\"description\":\"d\",\"parameters\":{" GOOD ",\"steps\":[{\"op\":\"downsample\",\"every\":2}],"
        "\"downsample.every\":3}}",
        "downsample.every is given twice, also in its step"},

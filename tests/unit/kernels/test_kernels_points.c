@@ -78,7 +78,7 @@ static void infinite_points(void **state) {
   free(outcome.block);
 }
 
-// Coordinates that no integer type holds, or whose difference to the range overflows.
+// Coordinates near the limits of int32 and uint32, up to nearly the largest float.
 static void far_points(void **state) {
   (void)state;
   struct vx_job asked = plain_params(10);
