@@ -65,7 +65,7 @@ endfunction()
 set(without_tsan
     "^(http\\..*|fault\\.(abuse|encodings|families|foreign|framing|idle|infer|memory|neighbours|parameters|proxies))$")
 
-# The flavours of unit, http and fault tests. In a build with sanitizers these tests do not run plain.
+# The flavours of fault tests and of server/'s unit tests. In a build with sanitizers these tests do not run plain.
 set(sanitized ${flavours})
 if(VOXELD_SANITIZERS)
   list(REMOVE_ITEM sanitized plain)
@@ -101,8 +101,8 @@ target_compile_options(onnxruntime_standin PRIVATE ${voxeld_warnings})
 set_target_properties(onnxruntime_standin PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
 # unit: a cmocka program for each file; the target `units` builds all. Code outside of server/ has no threads
-# (docs.layers checks this), so its tests have no tsan flavour. Only the plain flavour of kernels/ has vectors, so its
-# tests run plain too.
+# (docs.layers checks this), so its tests have no tsan flavour. They run plain, since only the plain flavour has vectors
+# in loops.
 if(NOT VOXELD_TESTS STREQUAL DAEMON)
   pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
   add_custom_target(units)
@@ -113,11 +113,8 @@ if(NOT VOXELD_TESTS STREQUAL DAEMON)
     string(REGEX REPLACE "^test_" "unit." name ${stem})
     set(own ${sanitized})
     if(NOT source MATCHES "/tests/unit/server/")
+      set(own ${flavours})
       list(REMOVE_ITEM own tsan)
-    endif()
-    if(source MATCHES "/tests/unit/kernels/")
-      list(APPEND own plain)
-      list(REMOVE_DUPLICATES own)
     endif()
     foreach(flavour IN LISTS own)
       voxeld_program(${stem} ${flavour} DIRECTORY tests SOURCES ${source} ${${stem}_sources}
@@ -143,7 +140,7 @@ foreach(name oom hang)
   set_target_properties(${name} PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 endforeach()
 
-voxeld_script_tests(http "tests/http/test_*.py" 600 "${sanitized}" ${PYTHON})
+voxeld_script_tests(http "tests/http/test_*.py" 600 "${flavours}" ${PYTHON})
 voxeld_script_tests(fault "tests/fault/test_*.py" 900 "${sanitized}" ${PYTHON})
 foreach(flavour IN LISTS sanitized) # short, to test its code
   voxeld_test(fault.soak ${flavour} fault 600 ${PYTHON} tests/measure/load/soak 0.05 --seed 1 --largest 4000

@@ -65,8 +65,8 @@ static const struct param nms = {
     .offset = CENTER(nms.circle),
     .words = nms_words,
     .initial = "rotated",
-    .doc = "rotated: a better box suppresses a box that it overlaps by more than nms_threshold; circle: a box whose "
-           "centre is min_radius or less away",
+    .doc = "rotated: a better box suppresses a box that it overlaps by more than nms_threshold; circle: a box "
+           "with its centre within min_radius",
 };
 static const struct param min_radius = {
     .name = "min_radius",

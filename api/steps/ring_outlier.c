@@ -95,7 +95,7 @@ static const struct param num_points_threshold = {
     .most = INT32_MAX - 1,
     .initial = "off",
     .allowed = "off, or a whole number from 1 to 2147483646",
-    .doc = "points that belong together always stay if more than this",
+    .doc = "points that belong together always stay if they outnumber this",
 };
 static const struct param max_azimuth_diff = {
     .name = "max_azimuth_diff",

@@ -77,7 +77,7 @@ static struct peer *slowest(const struct need *need, int64_t now_ns) {
 }
 
 // The upload to preempt: the slowest. While the request's own body is incomplete, it does not preempt an upload of its
-// own client whose rate is not yet known; then NULL.
+// own client that has begun to arrive and whose rate is not yet known; then NULL.
 static struct peer *peer_to_preempt(const struct need *need, int64_t now_ns) {
   struct peer *peer = slowest(need, now_ns);
   bool begun = peer && atomic_load(&peer->upload.client) == need->client && atomic_load(&peer->upload.bytes) > 0 &&

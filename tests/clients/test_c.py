@@ -705,8 +705,9 @@ class Rude(CCase):
         kind = {"Content-Type": "application/problem+json"}
         html = answer(500, {"Content-Type": "text/html"}, b"<h1>")
         _, url = self.talk(html, answer(500, kind, b"{"), answer(500, kind, b"[1]"))
-        for line in self.calls(url, "-n", "3"):
-            self.assertEqual((line["status"], line["problem"]["status"], line["problem"]["kind"]), ("REFUSED", 500, ""))
+        lines = self.calls(url, "-n", "3")
+        problems = [(line["status"], line["problem"]["status"], line["problem"]["kind"]) for line in lines]
+        self.assertEqual(problems, [("REFUSED", 500, "")] * 3)
 
     def test_details_that_are_too_long(self):
         _, url = self.talk(problem(500, detail="x" * 5000, title="y" * 5000, parameter="z" * 5000))

@@ -103,6 +103,7 @@ told() { grep -cE "(^| )$1 .*voxeld\.service" "$debian/run/systemctl.log"; }
 }
 
 @test "a service that was disabled stays so when it is upgraded" {
+  "${in_debian[@]}" dpkg --force-confold --force-downgrade -i /tmp/voxeld.deb
   rm "$debian/etc/systemd/system/multi-user.target.wants/voxeld.service"
   "${in_debian[@]}" dpkg --force-confold -i /tmp/newer.deb
   [[ ! -e $debian/etc/systemd/system/multi-user.target.wants/voxeld.service ]]

@@ -268,7 +268,7 @@ class Wires(OneDaemonCase):
             parameters = dict(item.split("=") for item in query.split("&"))
             model = parameters.pop("model", operation) + ("_backbone" if operation == "backbone" else "")
             for way_in, described, arrays in self.ways_in(inputs):
-                next(coders)  # else each combination would always meet the same coding
+                next(coders), next(turns)  # else each combination would always meet the same codings
                 for way_out, members, places in self.ways_out(list(tensors)):
                     asked = {**parameters, **members.get("parameters", {})}
                     if "outputs" in members:

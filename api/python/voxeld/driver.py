@@ -54,8 +54,8 @@ class On:
 
 
 class Driver:
-    """Each method raises CudaError if the driver refuses. Only questions do not: then has_passed() is True, is_idle()
-    False."""
+    """Each method raises CudaError if the driver refuses. But has_passed() is True if the driver refuses to say, and
+    is_idle() False."""
 
     def __init__(self, functions: Any) -> None:
         self._functions = functions

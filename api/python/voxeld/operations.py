@@ -1109,7 +1109,7 @@ PARAMETERS: List[Parameter] = [
         None,
         "off",
         "off, or a whole number from 1 to 2147483646",
-        "points that belong together always stay if more than this",
+        "points that belong together always stay if they outnumber this",
     ),
     Parameter(
         "ring_outlier.max_azimuth_diff",
@@ -1648,8 +1648,8 @@ class RingOutlier(Step):
             one's; allowed: a number above 0; default: 1.03
         object_length_threshold: metres; points that belong together stay if the first and the last are at least this
             far apart; allowed: a number above 0; default: 0.05
-        num_points_threshold: points that belong together always stay if more than this; allowed: off, or a whole
-            number from 1 to 2147483646; default: off
+        num_points_threshold: points that belong together always stay if they outnumber this; allowed: off, or a
+            whole number from 1 to 2147483646; default: off
         max_azimuth_diff: degrees; neighbours whose directions differ by more than this do not belong together;
             allowed: a number from 0 to 89; default: 1
         tag: the step's name in the request and in the metadata; without it the name of its type
@@ -3678,7 +3678,7 @@ class Operations:
             rectified_threshold: with the map iou, boxes whose rectified score is not above this are dropped;
                 allowed: a number from 0 to 1
             nms: rotated: a better box suppresses a box that it overlaps by more than nms_threshold; circle: a box
-                whose centre is within min_radius; default: rotated
+                with its centre within min_radius; default: rotated
             post_center_range: metres; boxes with centres outside of this range are dropped; allowed:
                 x_min,y_min,z_min,x_max,y_max,z_max, finite, each min below its max
             min_radius: metres; with nms=circle: a box suppresses worse boxes with centres at most this far from its

@@ -76,7 +76,7 @@ def _parse(file: NDArray[np.uint8]) -> Tuple[Dict[str, NDArray[Any]], Dict[str, 
     _require(len(file) >= 8, f"it has {len(file)} bytes")
     length = int.from_bytes(file[:8].tobytes(), "little")
     most = min(LONGEST_HEADER, len(file) - 8)
-    _require(length <= most, f"it has {len(file)} bytes, but its header should have {length}")
+    _require(length <= most, f"its header should have {length} bytes; allowed: up to {most}")
     data = file[8 + length :]
     header = _object(file[8 : 8 + length].tobytes(), "its header")
     extra = header.pop("__metadata__", None)
