@@ -98,7 +98,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **re
   *request_cls = NULL;
 }
 
-// The library may use the memory of the result for its next result.
+// The next MHD_get_connection_info may overwrite `*info`.
 static int descriptor_of(struct MHD_Connection *connection) {
   const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
   return info ? info->connect_fd : -1;

@@ -9,8 +9,8 @@
 // target of a job (placement.h). If no worker of that target is free, the job waits and the queue tries the next
 // client. Jobs on the CPU do not count towards a client's limit of running jobs.
 //
-// Any thread. The queue owns its jobs; the thread that takes out a job owns it. Queue slots (SHARE_JOBS) bound the
-// queue.
+// Any thread. The queue owns its jobs; the thread that takes out a job owns it. Queue slots (share_of_queue_slot) bound
+// the queue.
 #ifndef VOXELD_QUEUE_H
 #define VOXELD_QUEUE_H
 
@@ -67,9 +67,9 @@ VX_WARN_UNUSED bool queue_push(struct queue *queue, struct job *job);
 void queue_waiter_init(struct queue_waiter *waiter, int device, atomic_llong *load);
 void queue_waiter_end(struct queue_waiter *waiter);
 
-// Waits for a job. NULL: the waiter was `called`, or the queue is stopped and empty.
+// Waits for a job. NULL: the waiter was `called`, or the queue is stopped, and busy workers take what still waits.
 struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter);
-// Wakes up to `most` sleeping waiters (QUEUE_CALLED_MOST at most) without a job. Returns how many.
+// Wakes up to `most` sleeping waiters (QUEUE_CALLED_MOST at most) and gives them no job. Returns how many.
 int64_t queue_call(struct queue *queue, int64_t most);
 // A sleeping waiter of the least loaded GPU, or of the GPU that the job needs. The caller runs the job in place of the
 // waiter's worker, calls queue_done, and releases the waiter. NULL: none sleeps, or jobs wait.

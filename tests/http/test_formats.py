@@ -198,7 +198,7 @@ class Formats(SharedDaemonCase):
         self.assertEqual(counters(self.daemon, "voxeld_warnings_total")['kind="format"'], 1)
 
     def test_coordinates_that_float32_does_not_have_get_a_warning(self):
-        """Moves of up to 5 mm, and a column whose values are all equal, get no warning."""
+        """Coordinates that move by up to 5 mm get no warning, nor does another column whose values are all equal."""
         point = (289814.15, 4320978.61, 170.76, 1700000000.123)
         doubles = b"FIELDS x y z t\nSIZE 8 8 8 8\nTYPE F F F F\nPOINTS 1\nDATA binary\n"
         text = b"FIELDS x y z t\nPOINTS 1\nDATA ascii\n"

@@ -182,8 +182,8 @@ class Stream(Generic[R]):
 
 
 def _may_join_later(failure: Error) -> bool:
-    """Whether a later sweep may be accepted: temporary error, times out of order, or another sensor without a
-    sweep."""
+    """Whether the service may accept the sweep along with a later one: the error is temporary, times are out of order,
+    or another sensor has no sweep yet."""
     told = (failure.kind, failure.parameter) if isinstance(failure, Problem) else None
     return failure.temporary or told in (("stream-time", "time"), ("stream-time", "times"), ("impossible", "streams"))
 

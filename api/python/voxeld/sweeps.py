@@ -33,7 +33,7 @@ class Joined:
     repeated  the sweep replaced a kept sweep with the same time
     evicted   sweeps dropped since the last answer to make room
     expired   sweeps dropped since the last answer because of their age
-    sweeps    the joined sweeps, the newest first
+    sweeps    the joined sweeps: the newest of each stream, then the second newest of each, and so on
     """
 
     name: str

@@ -5,8 +5,8 @@
 
 enum { BLOCK = 256 };
 
-// Also notes the moment CUDA_FOUND, unless a gather has noted it. `publish` gives the host a CUDA_FOUND of its own;
-// send_kernel later overwrites it with this one.
+// Also notes the moment CUDA_FOUND in v.counters, unless a gather has noted it. `publish` tells the host another
+// CUDA_FOUND, a little later; send_kernel then overwrites that with the noted moment.
 static __global__ void __launch_bounds__(BLOCK)
     publish_kernel(const __grid_constant__ struct cuda_view v, uint32_t sequence) {
   cuda_wait();

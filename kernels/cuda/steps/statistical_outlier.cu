@@ -185,7 +185,7 @@ static __global__ void __launch_bounds__(BLOCK) node_kernel(const __grid_constan
 
 struct search {
   float at[3];
-  struct stretch within;  // the places of its cloud's rows
+  struct stretch within;  // the places of its cloud's rows that are left
   int32_t mean_k;
   float squares[VX_MAX_MEAN_K + 1];  // the least so far, ascending; the first is to the row itself
 };

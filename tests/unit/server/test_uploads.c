@@ -359,7 +359,7 @@ static void upload_that_has_begun_is_not_ended_by_its_own_client(void **state) {
 }
 
 // The memory is used up. Three clients send 800 KB a second. A fourth client's upload has just begun, so it seems
-// slower; its second upload must not preempt the others.
+// slower; this client's second upload must not preempt the others.
 static void others_do_not_pay_for_an_upload_that_has_begun(void **state) {
   (void)state;
   fill(0, 2, COME);

@@ -19,7 +19,7 @@ from .. import ros
 from .scans import UsageError
 
 RETRY = 1.0
-SLASH, BRIDGE_SLASH = "%", "§"  # these replace `/` within a part of a token, of rmw_zenoh and of the bridge
+SLASH, BRIDGE_SLASH = "%", "§"  # in place of `/` within a part of a token: rmw_zenoh's, the bridge's
 NODE, PUBLISHER, SUBSCRIPTION = "NN", "MP", "MS"
 # Quality of service as tokens write it. An empty field means ROS 2's default. A topic keeps only its last message.
 QOS = {PUBLISHER: "::,1:,:,:,,", SUBSCRIPTION: "2::,1:,:,:,,"}  # reliable; best effort

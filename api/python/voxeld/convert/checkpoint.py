@@ -369,8 +369,8 @@ class _Machine:
         return self._made(*made.arguments) if isinstance(made, _Call) else made
 
     def _binpersid(self, _: Any) -> None:
-        """Pushes a storage; or, for a reference of old torch to the class of a module and its source code, the class
-        alone."""
+        """Pushes a storage. In old files a reference may also name the class of a module and the class's source code:
+        pushes the class alone."""
         kind, *rest = self._stack.pop()
         if kind != "storage":
             self._stack.append(rest[0] if rest else Shell(str(kind)))

@@ -91,7 +91,7 @@ def _named(pairs: List[str]) -> Dict[str, str]:
 
 
 def _plan(paths: List[pathlib.Path]) -> Plan:
-    """Reads OpenPCDet's YAML, mmdetection3d's Python, or several files of Autoware's parameters."""
+    """Reads OpenPCDet's YAML, mmdetection3d's Python, or one or more files of Autoware's parameters."""
     path, config = paths[0], _read(paths[0])
     if autoware.is_autoware(config):
         return autoware.plan(autoware.joined([config, *map(_read, paths[1:])]), path)
