@@ -6,9 +6,9 @@
 
 #define MODEL "model.json: "
 
-// On failure each returns false with a reason. `where` is the text before the member's name there, "encoder." or "". In
-// part_check_members it is the name of the object, "encoder", or "it" for the whole file. A member whose name begins
-// with # is a comment.
+// On failure each returns false with a reason. `where` is the text before the member's name in the reason, such as
+// "encoder." or "". For part_check_members it is the name of the object, such as "encoder", or "it" for the whole file.
+// A member whose name begins with # is a comment.
 VX_WARN_UNUSED bool part_check_members(const char *where, json_t *object, const char *const *known,
                                        struct error *error);
 VX_WARN_UNUSED bool part_read_text(const json_t *object, const char *where, const char *name, char *out, size_t size,

@@ -365,7 +365,7 @@ static double voxeld__member(const json_t *object, const char *name) {
   return json_is_number(number) ? json_number_value(number) : -1;
 }
 
-// A member of the metadata, which are parsed at their first use.
+// A member of the metadata. Parses them if the answer is in the block and this is their first use.
 static const json_t *voxeld__told(const struct voxeld_result *result, const char *name) {
   struct voxeld_buffer *buffer = (struct voxeld_buffer *)&result->buffer;  // a result belongs to one thread at a time
   if (!buffer->metadata && result->metadata)

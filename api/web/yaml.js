@@ -77,7 +77,7 @@ class Reader {
     this.at = 0;
   }
 
-  // The next line that is not empty or a comment, or "".
+  // The next line that is neither empty nor a comment; "" if there is none.
   peek() {
     while (this.at < this.lines.length && /^\s*(?:#.*)?$/.test(this.lines[this.at])) this.at++;
     return this.lines[this.at] ?? "";

@@ -48,7 +48,8 @@ static bool read_short(const struct span *word, struct decimal *out) {
   return count && narrow(out->wide, &out->value);
 }
 
-// As C prints them, and as Microsoft's C did before 2015, which cut or padded them to the precision.
+// Reads infinities and NaNs as C prints them, and as Microsoft's C did before 2015, which cut or padded their words to
+// the precision.
 static bool read_not_finite(struct span word, struct decimal *out) {
   static const struct {
     const char *word;

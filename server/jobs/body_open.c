@@ -99,7 +99,7 @@ static bool decode_part(struct job *job, struct coding_step *step, bool *more) {
   char beyond;
   size_t most = job->services->max_body_bytes, decoded = job->held.rows_bytes - job->spec.lead, room;
   size_t later = step->in_size > PART_IN ? step->in_size - PART_IN : 0;
-  // For each part, to count what the decoder has allocated by now.
+  // After the first part, job_acquire_decoder only counts what the decoder has allocated by now.
   if (!job_acquire_decoder(job, job->spec.coding) || !grow(job, decoded, &room)) return false;
   bool last = decoded == most;
   step->in_size -= later;

@@ -312,7 +312,7 @@ class Commands(OneDaemonCase):
             self.assertEqual(running.end(signal.SIGINT).status, 130)
         self.assertEqual(files_below(self.output), ["voxeld.json"])
 
-    def test_a_scan_that_changes_meanwhile_is_asked_again(self):
+    def test_a_scan_that_changes_meanwhile_has_no_answer(self):
         pipe = self.scans / "a.bin"
         os.mkfifo(pipe)
         with Running("voxelize", self.scans, *PRESET, "-o", self.output, *self.service) as running:

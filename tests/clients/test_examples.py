@@ -1,8 +1,9 @@
 """The examples of README.md, docs/*.md and docs/contribute/files.md do what they say.
 
-The commands and programs of a page run in order, in one shell and one new folder. They find what the quickstart leaves:
-a daemon at localhost:8080, scan.bin, and the variables VOXELD and PATH. Output that the page shows must be the same;
-`...` stands for any text, and blanks do not count.
+The commands and programs of a page run in order, in one shell and one new folder, with the variables VOXELD and PATH
+that the quickstart sets. README.md and the quickstart find a clone in the folder. The other pages find what the
+quickstart leaves: scan.bin, and a daemon at localhost:8080. Output that the page shows must be the same; `...` stands
+for any text, and blanks do not count.
 """
 
 import contextlib

@@ -1,5 +1,5 @@
-"""The sample models of models/ find objects in simulated streets; training/judge measures how many. Skipped without
-ONNX Runtime."""
+"""The sample models of models/ find objects in simulated streets; training/judge measures how many. Without ONNX
+Runtime only the tests of judging run."""
 
 import json
 import pathlib

@@ -3,7 +3,7 @@
 //   cuda-equal [--jobs N] [--samplings N] [--seed N] [--largest POINTS] [--no-lanes] [--no-regions]
 //              [DIRECTORY]
 //
-// Runs every preset's parameters, with changes, on the scans of DIRECTORY (raw float32 files, see ../shared/data). Then
+// Runs every preset of voxelize, with changes, on the scans of DIRECTORY (raw float32 files, see ../shared/data). Then
 // runs N random jobs of every kind, of some kinds several times as many; --samplings replaces N for the jobs that
 // sample points. All run on one lane of each backend, so each job finds what the last one left. Then tests pinned
 // memory and lanes. Prints a line per difference and one summary line. Exits with 1 if anything differed, with 77

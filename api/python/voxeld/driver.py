@@ -54,8 +54,8 @@ class On:
 
 
 class Driver:
-    """Each method raises CudaError if the driver refuses. But has_passed() is True if the driver refuses to say, and
-    is_idle() False."""
+    """Each method raises CudaError if the driver refuses a call, except in two cases: if it refuses cuEventQuery,
+    has_passed() is True; if it refuses cuStreamQuery, is_idle() is False."""
 
     def __init__(self, functions: Any) -> None:
         self._functions = functions

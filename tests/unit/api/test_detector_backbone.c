@@ -138,7 +138,7 @@ static uint32_t below(uint32_t limit) {
   return (noise >> 8) % limit;
 }
 
-// Changes or removes a random member of the object or of one of its layers.
+// Changes or removes a random member of the object or of one of its layers, or adds `adds`.
 static void change(json_t *object) {
   static const char *const values[] = {
       "null",        "true", "-1",  "0",     "1",  "2",       "3",  "16",      "128",  "129",       "32768",  "1e300",
