@@ -13,7 +13,7 @@ extern "C" {
 
 extern const char *const vx_stage_names[VX_STAGE_COUNT];
 
-// The rows of an operation's first input.
+// What an operation gets in its first input. Fates are counted for items.
 enum vx_items { VX_POINT_ITEMS, VX_BOX_ITEMS, VX_ANCHOR_ITEMS, VX_VOXEL_ITEMS, VX_CANDIDATE_ITEMS, VX_ITEMS };
 extern const char *const vx_item_names[VX_ITEMS];
 // VX_FATE_BITs of the fates that the job's operation and its steps can give.
@@ -62,8 +62,8 @@ bool vx_is_chained(const struct vx_job *job);
 // NULL if the job does not sample.
 const struct vx_sampling *vx_sampling_of(const struct vx_job *job);
 
-// A job is long if it may compare more pairs of boxes. A CPU takes 1 to 4 ns for a pair of boxes that lie apart, and
-// 0.2 us for a pair that overlaps.
+// A job that may compare more pairs of boxes than this is long. A CPU takes 1 to 4 ns for a pair of boxes that lie
+// apart, and 0.2 us for a pair that overlaps.
 #define VX_QUICK_PAIRS (INT64_C(1) << 22)
 // `point_counts`: [num_clouds]; job->point_counts need not be set yet.
 enum vx_lane_use vx_lane_use_of(const struct vx_job *job, const int32_t *point_counts);

@@ -25,8 +25,9 @@ static bool tells_of_memory(const char *text) {
   return false;
 }
 
-// The useful part of a message: what an arena says about its memory. If it says nothing: what follows a place in the
-// library's source, "[ONNXRuntimeError] : 1 : FAIL : " and the file's name, which the caller reports anyway.
+// The useful part of a message: what an arena says about its memory, else the message without its beginning. The
+// beginning is a place in the library's source, "[ONNXRuntimeError] : 1 : FAIL : " and the file's name. The caller
+// reports the name anyway.
 static const char *core_of(const char *text) {
   const char *lack = strstr(text, "Available memory of "), *core = strstr(text, "[ONNXRuntimeError]");
   if (lack) return lack;

@@ -28,7 +28,7 @@ static int64_t running(const struct helpers *helpers) {
   return jobs;
 }
 
-// Negative: too many run.
+// How many more helpers may run. Negative: too many jobs and helpers run.
 static int64_t room(const struct helpers *helpers) {
   return helpers->most - running(helpers) - atomic_load(&helpers->at_work);
 }
@@ -176,7 +176,8 @@ static void repeat_later(struct helpers *helpers, struct shared_tasks *shared, i
   atomic_fetch_add(&helpers->given_up, 1);
 }
 
-// Helps until no task is left, a job waits, or the helper gives up its task. False: it did no task, or gave up.
+// Helps until no task is left, a job waits, too many jobs and helpers run, or the helper gives up its task. False: it
+// did no task, or gave up.
 static bool help(struct helpers *helpers, struct shared_tasks *shared, struct vx_lane *lane, struct queue *queue) {
   int32_t task;
   bool helped = false, done = true;

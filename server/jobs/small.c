@@ -49,7 +49,8 @@ static bool is_plain(const struct job_request *asked) {
          !job_request_widens(asked) && asked->dtype == VX_FLOAT32 && params->feature_dtype == VX_FLOAT32;
 }
 
-// Whether the job is plain, its body is raw rows, and neither body nor answer is compressed.
+// Whether the job is plain and quick, its body is raw rows, neither body nor answer is compressed, and the request has
+// no stream, no `latest` and is not KServe's.
 static bool is_direct(const struct job *job) {
   const struct job_request *asked = &job->asked;
   return !job->spec.make && job->spec.coding == CODING_NONE && asked->format == FORMAT_RAW && !job->infer &&

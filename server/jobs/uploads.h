@@ -21,7 +21,7 @@
 
 struct uploads {
   struct watcher *watcher;
-  atomic_bool refused;             // for lack of memory, since jobs_memory_wanted last asked
+  atomic_bool refused;             // whether a request got no memory since jobs_memory_wanted last asked
   atomic_uint_fast64_t preempted;  // uploads refused in favour of others, since the start
 };
 
@@ -30,8 +30,8 @@ VX_WARN_UNUSED bool uploads_make_room(struct job_services *services, struct clie
                                       const struct shortage *shortage);
 
 // Reserves for a body of `bytes` (0: no body, or an unknown length), once the headers are complete. Preempts no upload:
-// if there is room only after that, returns true without a reservation, and upload_write reserves. False with an error:
-// there is no room, and preempting an upload would not make any.
+// if only preempting one would make room, returns true without a reservation, and upload_write reserves. False with an
+// error: there is no room, and preempting an upload would not make any.
 VX_WARN_UNUSED bool upload_begin(struct peer *peer, const struct job *job, size_t bytes, struct error *error);
 // Appends bytes to the body. The caller has already added `size` to peer->upload.bytes.
 VX_WARN_UNUSED bool upload_write(struct peer *peer, const struct job *job, const char *data, size_t size,

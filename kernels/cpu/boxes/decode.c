@@ -19,7 +19,7 @@ struct decode {
   int32_t anchors, logits;  // A and L: of a cell
   int32_t cells;            // of a cloud
   float least_logit;        // of a candidate
-  struct vx_nms nms;        // with pre_max for boxes: an anchor may have several in a group
+  struct vx_nms nms;        // that of params; its pre_max counts boxes, not anchors
   // The best candidate of each anchor in each group. Its index is that of its logit.
   struct cpu_listing listing;
   float *widened;  // logits of the cells that are checked together, if they are narrow

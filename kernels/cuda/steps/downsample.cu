@@ -307,8 +307,8 @@ static enum vx_status thin_cells(struct cuda_chain *chain, const struct vx_downs
 
 // ---- the first of each cell -----------------------------------------------------------------------------------------
 
-// Of two rows that meet, the later may belong to a block that still runs. The row itself has arrived, since it has
-// claimed its cell.
+// Of two rows that meet, the later may belong to another block, which still runs. But the later row has arrived, since
+// it has claimed its cell.
 template <typename arrival>
 static __global__ void __launch_bounds__(BLOCK)
     first_kernel(const __grid_constant__ struct cuda_chain_rows r, const __grid_constant__ struct downsample own,
