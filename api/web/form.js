@@ -33,7 +33,7 @@ export class Form {
     this.presets = presets;
     this.types = types;
     this.changed = changed;
-    this.rows = this.fixed = parameters.filter(({ name }) => !OWN.includes(name)); // with the rows of the present steps
+    this.rows = this.fixed = parameters.filter(({ name }) => !OWN.includes(name)); // `rows` also gets those of steps
     this.adder = element("select", { ariaLabel: "Add a step" }, new Option("Add a step", ""),
                          ...types.map(({ name }) => new Option(name, name)));
     this.list = element("div"); // the fields of the steps

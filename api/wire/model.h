@@ -1,8 +1,8 @@
 // What clients of KServe v2 see of a model: its metadata, and its config in Triton's form.
 //
-// A model is an operation, with its defaults or a preset. Inputs: the operation's, and the counts of each cloud's rows.
-// Outputs: the tensors of an answer to a request that names none. Any thread; nothing here allocates, except to read
-// JSON.
+// A model is an operation with its defaults or a preset, a detector, or a detector's backbone. Inputs: the operation's,
+// and the counts of each cloud's rows. Outputs: the tensors of an answer to a request that names none. Any thread;
+// nothing here allocates, except to read JSON.
 #ifndef VOXELD_WIRE_MODEL_H
 #define VOXELD_WIRE_MODEL_H
 

@@ -41,7 +41,7 @@ struct view_sample {
 bool view_note(void *sample, uint64_t at, size_t bytes, char *out);
 bool view_read(void *sample, uint64_t at, size_t bytes, char *out);
 
-// Number `index`; `values` need not be aligned.
+// The value with number `index`; `values` need not be aligned.
 static inline float value_of(enum vx_dtype dtype, const char *values, int64_t index) {
   uint16_t half;
   uint32_t bits;

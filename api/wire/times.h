@@ -27,7 +27,7 @@ struct times {
 struct deskew_report {
   bool still;               // deskew=stream without an earlier sweep: the points did not move
   bool equal;               // a cloud or sweep has two or more finite times, all equal
-  struct vx_deskew points;  // only the counts; both 0 without motion
+  struct vx_deskew points;  // its motion is NULL if the run moves no points, as with a stream
 };
 
 // Whether the request's points need times.

@@ -13,7 +13,7 @@ enum {
   DATE = 1 << 5 | 1,  // 1980-01-01
   READABLE = 0100644,
   LARGE = 1,       // id of the field with 64-bit sizes
-  ALIGN = 0xd935,  // id of the field that aligns data, as of Android's zipalign
+  ALIGN = 0xd935,  // id of Android's field that aligns data
   LOCAL_BYTES = 30,
   LARGE_BYTES = 20,
   ALIGN_BYTES = 6,

@@ -169,7 +169,7 @@ static bool refresh(struct tls_session *session) {
 
 // ---- clients --------------------------------------------------------------------------------------------------------
 
-// Whether the text can be a user's name: no blanks or control bytes, and short enough not to be cut.
+// Whether the text can be a user's name: only visible ASCII, and short enough not to be cut.
 static bool is_name(const char *text, size_t length) {
   if (length == 0 || length > LONGEST_NAME) return false;
   for (size_t i = 0; i < length; i++)
@@ -235,7 +235,7 @@ static enum tls_client verify(struct tls_session *session) {
   int code = gnutls_certificate_verify_peers(session->gnutls, &wanted, 1, &status);
   if (code < 0) return wrong(session, gnutls_strerror(code));
   if (status == 0)
-    return read_certificate(session, &chain[0]) ? TLS_CLIENT_NAMED : wrong(session, "The certificate has no name.");
+    return read_certificate(session, &chain[0]) ? TLS_CLIENT_NAMED : wrong(session, "The certificate cannot be read.");
   if (gnutls_certificate_verification_status_print(status, GNUTLS_CRT_X509, &text, 0) != 0)
     return wrong(session, "The certificate is NOT trusted.");
   (void)wrong(session, (const char *)text.data);

@@ -243,7 +243,7 @@ static void report(struct job *job, struct device *gpu, bool trial, enum vx_stat
   tell(job, gpu, trial, is_to_blame(job, status) ? DEVICE_FAILED : DEVICE_UNDECIDED, reason);
 }
 
-// If the lanes' GPU cannot run the job or fails, the CPU runs it and writes the same bytes.
+// If the lanes' GPU cannot run the job or fails, the CPU runs it.
 static enum vx_status run_lanes(struct job *job, const struct lanes *lanes, struct error *error) {
   struct device *gpu = lanes->gpu;
   enum vx_status gpu_status = VX_OK;
@@ -438,7 +438,7 @@ static bool run(struct job *job, const struct lanes *lanes) {
   return true;
 }
 
-// If the body needs other lanes or a certain GPU, acquires a slot in their queue.
+// If the body needs other lanes, or those of a certain GPU, acquires a slot in their queue.
 static bool open_body(struct job *job, const struct device *gpu, enum vx_lane_use use, bool *elsewhere) {
   if (job->points) return true;
   if (!is_in_time(job, clock_ns())) return false;

@@ -10,7 +10,7 @@
 #include "kernels/cuda/voxelize/sort.cuh"
 #include "kernels/random.h"
 
-// ROWS: rows that a block handles at a time. Rows with long lists are near each other; a small number spreads them over
+// ROWS: rows that a block handles at a time. Rows with long lists are near each other; a small ROWS spreads them over
 // more blocks.
 enum { BLOCK = 256, WARPS = BLOCK / 32, ROWS = 64, DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS, RANK_BITS = 64 };
 static_assert(WARPS * CUDA_WARP_LIST >= VX_MAX_POINTS_PER_VOXEL, "a block has room for the points that stay");

@@ -99,7 +99,7 @@ static void put_cyclist(struct stand *stand, uint64_t *random) {
   part(stand, sphere(head, 0.35), lean, 0.0, height - 2 * head);
 }
 
-// Whether a circle of `radius` is clear of the sensor's vehicle, and of all objects but crowns of trees and houses.
+// Whether a circle of `radius` is clear of the sensor's vehicle, and of all objects but houses and the crowns of trees.
 // Houses are wider than `broad`; things stand in front of them.
 static bool is_free(const struct scan_scene *scene, double x, double y, double radius) {
   const double broad = 2.9, own = 3.0;
@@ -114,7 +114,7 @@ static bool is_free(const struct scan_scene *scene, double x, double y, double r
   return clear;
 }
 
-// Most things move along the street; the others have any heading.
+// `along`: the share of things that move along the street; the others have any heading.
 static double heading_of(uint64_t *random, double along) {
   double kind = uniform(random, 0.0, 1.0), turn = uniform(random, -PI, PI), sway = uniform(random, -0.12, 0.12);
   if (kind > along) return turn;

@@ -103,7 +103,7 @@ static int64_t sleepers(void) {
   return asleep;
 }
 
-// Waits until all workers sleep, since only these can be called.
+// Waits until all workers sleep, since only sleeping workers can be called.
 static void await_sleepers(void) {
   while (sleepers() < jobs.workers.count) sched_yield();
 }

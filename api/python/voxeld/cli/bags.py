@@ -52,7 +52,8 @@ class Bag:
         self.start = self.end = 0
 
     def messages(self, topics: Collection[str]) -> Iterator[Message]:
-        """The messages of these topics, by the times when they were recorded. Damaged if the rest cannot be read."""
+        """The messages of these topics, by the times when they were recorded; those of an MCAP file without a list of
+        its chunks, in the order of the file. Damaged if the rest cannot be read."""
         try:
             yield from self._read(topics)
         except OSError as reason:
