@@ -26,7 +26,7 @@ function linesOf([x, y, z, dx, dy, dz, heading, vx, vy]) {
 
 const refusal = (detail) => new Refusal(null, { title: "No boxes", detail });
 
-// `names` of the labels. Null if there are no boxes.
+// `names`: of the labels. Null if there is no tensor `boxes` of floats [N,7 or more].
 export function foundOf({ boxes, labels, scores, track_ids: tracks }, names = []) {
   const [number, columns] = boxes?.shape ?? [];
   const isReal = boxes?.data instanceof Float32Array || boxes?.data instanceof Float64Array;

@@ -24,8 +24,8 @@ size_t number_bytes(enum number_type type) {
 // ---- hints ----------------------------------------------------------------------------------------------------------
 
 // How files begin. FORMAT_RAW: no format reads such a file. A hint is a guess: rows that begin like this are computed
-// all the same. Rows of a sensor hardly ever do: read as float32, the x or the y of these magics is between 0 and 10^-8
-// m, or over 10^7 m, except LASF (x = 13520.32 m) and DRACO (x = 193.32 m, and one of 65536 values of y).
+// all the same. Rows of a sensor hardly ever do: read as float32, the |x| or the |y| of these magics is below 10^-8 m,
+// or over 10^7 m, except LASF (x = 13520.32 m) and DRACO (x = 193.32 m, and one of 65536 values of y).
 #define ROWS_INSTEAD ", which is not read: send rows of float32, or a PCD or PLY file"
 #define DECODE_FIRST                                                                                                   \
   ", which is not read: decompress it, or compress it with gzip or zstd and name the coding in Content-Encoding"

@@ -5,7 +5,7 @@
 // The owner may shorten the memory at any time. So the CPU never touches the mapping, where it would get SIGBUS. A GPU
 // keeps using the pinned pages, although they no longer belong to the memory; pins_verify detects this.
 //
-// Any thread. The lock is held while a chunk is pinned.
+// Any thread. pins_device_ptr holds the lock while it pins.
 #ifndef VOXELD_PINS_H
 #define VOXELD_PINS_H
 

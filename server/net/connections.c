@@ -122,8 +122,8 @@ static struct peer *longest_idle(struct watcher *watcher, const struct peer *new
   return longest;
 }
 
-// Ends the connection that longest_idle finds, unless it has an unread request; then sets `*late`: the server is
-// behind. NULL if none was ended.
+// Ends the connection that longest_idle finds. A connection with an unread request stays: the server is behind, so this
+// sets `*late` and looks for another connection. NULL if none was ended.
 static struct peer *end_longest_idle(struct watcher *watcher, const struct peer *newcomer, bool own, bool *late)
     HOLDS(watcher->lock) {
   struct peer *peer;

@@ -33,7 +33,7 @@ MOST_MEMORY = 32 << 20
 
 
 class Harm:
-    """Creates a file, if an unpickler restores it."""
+    """An object that a plain unpickler restores by calling `function`."""
 
     def __init__(self, function, *arguments):
         self._made = function, arguments

@@ -141,8 +141,8 @@ FORMATS = {FLOAT: "f", FLOAT16: "e"}
 
 
 def standin(batch=-1, lines=(), center=False, halves=(), planes=WIDTH, cells=CELLS):
-    """The stand-in's network. Its maps repeat the values of the whole input, whatever their layout. `halves` names the
-    float16 tensors: output maps, and "map", which is the input [batch, planes, cells, cells]."""
+    """The stand-in's network. Its maps repeat the values of the whole input, in their order in memory. `halves` names
+    the float16 tensors: output maps, and "map", which is the input [batch, planes, cells, cells]."""
     dtype = lambda name: FLOAT16 if name in halves else FLOAT
     words = [f"input map {dtype('map')} {batch} {planes} {cells} {cells}"]
     maps = zip(CENTER_MAPS.items(), CENTER_SCALES, CENTER_BIASES) if center else zip(MAPS.items(), SCALES, BIASES)
@@ -177,7 +177,7 @@ def initializer(name, dims, values, dtype):
 
 
 def onnx(dtype=FLOAT):
-    """An ONNX network with the same maps, each by a 1x1 convolution: [B, channels, CELLS, CELLS]."""
+    """The ONNX network: a 1x1 convolution for each map. A map is [batch, channels, CELLS, CELLS]."""
     graph = field(2, "maps") + field(11, value_info("map", ["batch", WIDTH, CELLS, CELLS], dtype))
     for m, (name, channels) in enumerate(MAPS.items()):
         kernel = [SCALES[m] * (plane == (c + m) % WIDTH) for c in range(channels) for plane in range(WIDTH)]

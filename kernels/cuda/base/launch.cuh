@@ -24,7 +24,7 @@ template <typename... types, typename... values>
 static inline enum vx_status cuda_launch(const char *name, void (*kernel)(types...), uint64_t blocks, unsigned threads,
                                          size_t shared_bytes, const struct cuda_run *run, struct error *error,
                                          const values &...arguments) {
-  static_assert((sizeof(types) + ...) <= CUDA_ARGUMENT_BYTES, "an old driver refuses so many arguments");
+  static_assert((sizeof(types) + ...) <= CUDA_ARGUMENT_BYTES, "an old driver refuses arguments of this size");
   cudaLaunchAttribute attribute = {};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;

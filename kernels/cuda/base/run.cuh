@@ -17,9 +17,9 @@
 //   transfer  Sends the image to the host. Then clears what the job left in the table; the host does not wait for this.
 //
 // If the device can, a kernel starts before the previous one has ended, and waits for that end (device.cuh). Before
-// they wait, assign reads what insert wrote, and the gather what number and insert wrote. This is safe because number
-// and assign use cuda_wait_in_turn: the kernel after number starts only when insert has ended, and the kernel after
-// assign only when the kernel before assign has ended.
+// they wait, assign reads what insert wrote, and the gather what insert, number and choose wrote. This is safe because
+// number and assign use cuda_wait_in_turn: the kernel after number starts only when insert has ended, and the kernel
+// after assign only when the kernel before assign has ended.
 //
 // Sampling is in fps.cuh. Other operations have their own stages between the copy of the inputs and the transfer.
 //

@@ -17,7 +17,7 @@ enum { BLOCK = LIST_BLOCK };
 struct gather {
   bool rows_wanted;  // it writes something of each row
   bool order_here;   // it sorts the lists
-  bool rows_known;   // number_kernel made the rows, so they are known before the previous kernel ends
+  bool rows_known;   // number or choose made the rows, so they are known before the previous kernel ends
   uint32_t publish_blocks, row_blocks, id_blocks;  // in this order in the grid; publish_blocks: 0 or 1
   float *sample_rows;                              // [num_rows, columns]: means to sample, or NULL
 };

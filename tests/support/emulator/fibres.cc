@@ -283,7 +283,7 @@ static void run_block(size_t shared_bytes, std::vector<unsigned> &order) {
   while (alive > 0) {
     unsigned first = (unsigned)(next_random() % threads);
     bool late = take_turns(order, first, threads), early = take_turns(order, 0, first);
-    if (!late && !early) emulated_die("some threads never reach the barrier that others wait at");
+    if (!late && !early) emulated_die("some threads wait for others that never come");
   }
 }
 

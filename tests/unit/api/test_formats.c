@@ -668,7 +668,7 @@ static void loses(enum body_format format, const char *bytes, size_t size, const
   if (loss.most != most || loss.at != at) fail_msg("%.17g at %.17g lost", loss.most, loss.at);
 }
 
-// How far coordinates moved when they became float32. Only finite coordinates count.
+// How far coordinates moved when they became float32. Only coordinates within 10^9 m of 0 count.
 static void losses_of_coordinates_are_known(void **state) {
   (void)state;
 #define LOSS "FIELDS x y z t\nSIZE 8 8 8 8\nPOINTS 2\nDATA ascii\n"

@@ -172,7 +172,7 @@ def _sweeps(args: argparse.Namespace, parameters: Dict[str, str], scans: List[Sc
 
 
 def _begin(client: Client, args: argparse.Namespace, parameters: Dict[str, str]) -> None:
-    """Deletes the sweeps of an earlier run: the service would refuse sweeps that are older."""
+    """Deletes the sweeps of an earlier run: the service refuses sweeps that are older than those it keeps."""
     if args.poses is not None:
         client.stream(parameters[STREAM], 1).delete()
 
