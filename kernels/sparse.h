@@ -98,8 +98,8 @@ struct vx_sparse_plan {
 VX_WARN_UNUSED enum vx_status vx_sparse_plan_of(const struct vx_sparse *backbone, struct vx_sparse_plan *plan,
                                                 struct error *error);
 
-// VX_REFUSED if a number in `rows` is out of bounds, if num_rows > max_rows, or if the batch has too many clouds for
-// the grid.
+// VX_REFUSED if num_clouds, num_rows or max_rows is out of bounds, if num_rows > max_rows, or if the batch has too many
+// clouds for the grid.
 VX_WARN_UNUSED enum vx_status vx_sparse_rows_fit(const struct vx_sparse_plan *plan, const struct vx_sparse_rows *rows,
                                                  struct error *error);
 

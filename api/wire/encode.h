@@ -15,7 +15,7 @@ struct encoder;
 struct encoder *encoder_new(enum coding coding);
 void encoder_close(struct encoder *encoder);
 enum coding encoder_coding(const struct encoder *encoder);
-// Returns the number of bytes written to `out`; 0 if `out` is too small, or if `is_stopped`, which is called for each
+// Returns the number of bytes written to step.out; 0 if it is too small, or if `is_stopped`, which is called for each
 // MiB, returned true.
 VX_WARN_UNUSED size_t encoder_run(struct encoder *encoder, struct coding_step step, bool (*is_stopped)(void *cls),
                                   void *cls);

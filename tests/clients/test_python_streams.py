@@ -363,7 +363,7 @@ class Losses(StreamCase):
         between.refusals.append(problem(503))
         with self.assertRaises(voxeld.Problem):
             stream.send(sweep(3), quaternion(3), 3)
-        with self.warned():  # the service no longer has the first sweep
+        with self.warned():
             stream.send(sweep(3), quaternion(3), 3)
         self.assertEqual(between.sent, [[1], [2], [3, 2]])
 

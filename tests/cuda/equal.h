@@ -62,7 +62,7 @@ struct scan {
   int32_t num_sections;  // of a lone cloud, for operations with sections
   int32_t
       section_ends[VX_MAX_SECTIONS];  // ascending, in units of all points / SECTION_PARTS; the last is SECTION_PARTS
-  size_t offset;                      // bytes from the beginning of a page to the first input, if it is moved
+  size_t offset;                      // bytes from the beginning of a page to the first input, unless `unseen`
   bool unseen;                        // the inputs stay in the test's memory, which the device cannot read
 };
 

@@ -5,8 +5,9 @@
 // Medians of N runs (200) after a warm-up, over scans of DIRECTORY (raw float32 files, see ../shared/data), with the
 // points on the device. `voxelize`, `encoder` and `scatter` are the job's stages. The encoder has two floors: `sums` is
 // the time for all its products and sums, as separate operations, on the whole device. `memory` is the time to read the
-// points and to write the features once. `ratio` is the encoder's time divided by the larger floor. Says whether GPU
-// and CPU wrote the same bytes. One thread. Exit code 77 without a GPU. Asserts no time.
+// points and to write the features once. `ratio` is the encoder's time divided by the larger floor. `CPU` is the
+// encoder's time in a single run on the CPU. Says whether GPU and CPU wrote the same bytes. One thread. Exit code 77
+// without a GPU. Asserts no time.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034,SC2154 # the tests use what is set here; helpers.bash sets code, body, url and the like
 # What install.bats, debian.bats and tests/releases share: making a package, or taking RELEASE_PACKAGE, which was made
-# elsewhere; and running its daemon beside the built daemon.
+# elsewhere; and comparing the answers of its daemon with those of the built daemon.
 #
 # If the host cannot make or try packages, setup_file notes why, and setup skips each test.
 

@@ -5,7 +5,7 @@
 #include "kernels/encode.h"
 #include "kernels/stop.h"
 
-// Most values of a row in any layer.
+// The largest number of inputs of any layer.
 int32_t cpu_encode_room(const struct vx_encoder *encoder);
 
 // `rows` [count,inputs of the first layer]: the pillar's rows with the padding. Writes `values` [width of the encoder].

@@ -2,12 +2,12 @@
 // vector:
 //
 //   WIDTH    floats of a vector
-//   TARGET   attribute of every function
+//   TARGET   attribute of the functions
 //   NAME(x)  x with a suffix of the kind
 //
 // The vectors are the compiler's own: SSE2 or AVX2 on x86-64, NEON on arm64, with intrinsics where the compiler would
 // make several instructions. The processors' min and max differ for NaNs and signs of zeros, which do not matter here:
-// coordinates are finite, so no difference is NaN, and differences are squared.
+// coordinates are finite, so dx, dy and dz are not NaN, and they are squared.
 //
 // A step compares the new sample with the boxes. The distance to a box is computed like that to a point, and is at most
 // the computed distance to any point in the box: rounding is monotonic, and |dx| to the box is at most |dx| to the

@@ -110,8 +110,8 @@ enum vx_status cuda_reserve(struct vx_lane *lane, struct cuda_memory *block, siz
 
 // ---- the arrays of a job --------------------------------------------------------------------------------------------
 
-// Points that the device cannot read in place are copied: float32 points to where the rows arrive, others to
-// source_copy. The rows that a chain left are on the device already.
+// Points that the device cannot read in place are copied to source_copy. For float32 points that is where the rows
+// arrive, for others an array of its own. The rows that a chain left are on the device already.
 void cuda_take_points(struct cuda_run *run, struct cuda_arena *arena) {
   uint64_t values = (uint64_t)run->clouds.num_points * run->columns;
   const struct cuda_chain *chain = run->lane->chain;

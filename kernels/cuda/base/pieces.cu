@@ -1,5 +1,6 @@
 // See pieces.cuh. One block copies to memory that the host sees too, then writes a word there, which the host polls. So
-// a copy needs no copy engine and no synchronization. It runs in a stream of the calling thread, beside the lane's job.
+// a copy needs no copy engine, and no synchronization unless it takes longer than SPIN_NS. It runs in a stream of the
+// calling thread, beside the lane's job.
 #include "kernels/cuda/base/pieces.cuh"
 
 #include <string.h>

@@ -42,8 +42,8 @@ static __device__ void widen(struct bounds *bounds, const int32_t cell[AXES]) {
   }
 }
 
-// Called by a whole warp. Each thread that has bounds adds them to the bounds of its cloud, usually one for the whole
-// warp. `least`, `most`: of all clouds.
+// Called by a whole warp. Each thread that has bounds adds them to the bounds of its cloud. The threads usually have
+// the same cloud. `least`, `most`: of all clouds.
 static __device__ void note_bounds(uint32_t *least, uint32_t *most, uint32_t cloud, const struct bounds &bounds) {
   bool here = bounds.least[0] != 0;
   uint32_t all = __ballot_sync(~0u, here);

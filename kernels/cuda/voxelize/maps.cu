@@ -3,7 +3,7 @@
 //   clear   Clears the maps, which are one stretch of the image.
 //   raise   Thread i writes cell i into the maps of cells, and adds the number of points in the cell to its pillar.
 //           Then it raises the values of the pillar of point i by atomicMax, as words that have the order of the
-//           heights and intensities; 0 is below all of them.
+//           heights and intensities, or for bev_min_height the reverse order; 0 is below all words.
 //   settle  Turns these words into the maps' values.
 //
 // No map depends on the order of the threads. Of equally high points of a pillar, the first counts as the highest.
