@@ -22,7 +22,7 @@ struct vx_ring_outlier {
   int32_t column;  // of the rings; or VX_KITTI_RINGS
   float ratio;
   float length;   // metres
-  float degrees;  // the largest angle between neighbours
+  float degrees;  // the largest angle, in x and y, between linked neighbours
   float tangent;  // of the angle `degrees`
   int32_t most;   // INT32_MAX: the number of points does not matter
 };

@@ -1,8 +1,8 @@
 """Sparse convolution in PyTorch, under mmdetection3d's names, without spconv. kernels/sparse.h defines the same
 computation, with sums in another order.
 
-A cell is (cloud, z, y, x). A table [output rows, offsets of the kernel] has the input row at that offset, or the number
-of input rows if there is none.
+A cell is (cloud, z, y, x). The forward table [output rows, offsets of the kernel] has, for each output row, the input
+row at each offset, or the number of input rows if there is none. In the backward table, inputs and outputs swap places.
 """
 
 import itertools
@@ -39,7 +39,7 @@ def inside(places, shape):
 
 
 class Rule:
-    """The cells of a layer's output, and the tables in both directions."""
+    """The cells of a layer's output, and the forward and the backward table."""
 
     def __init__(self, cells, kernel, stride=None, padding=(0, 0, 0)):
         options = {"dtype": cells.at.dtype, "device": cells.at.device}
@@ -145,7 +145,7 @@ class SparseEncoder(nn.Module):
             return torch.relu(part[1](part[0](rows, rule, kind)))
 
         rule = Rule(Cells(at, clouds, self.shape), (3, 3, 3))
-        rows = run(features, self.conv_input, rule, torch.float32)  # bfloat16 would round 30.1 m to 30 m
+        rows = run(features, self.conv_input, rule, torch.float32)  # bfloat16 would round 30.05 m to 30 m
         for number, (level, paddings) in enumerate(zip(self.encoder_layers.values(), self.paddings)):
             for place, (part, padding) in enumerate(zip(level, paddings)):
                 lowers = number > 0 and place == 0

@@ -33,7 +33,8 @@ async function pointsOf(bytes, used) {
 }
 
 // The place of each point's fate in fatesWith(). `dropped`: the result of droppedBy() if there are steps, else false.
-// With max_points_by=first, a voxel's points after the first `cap` are over its cap.
+// A voxel's points after the first `cap` count as over its cap. With max_points_by=random the service may have dropped
+// other points of the voxel, but as many.
 function fatesOf({ points, columns, ids }, { max_points_per_voxel: cap }, low, high, voxels, dropped) {
   const fates = new Uint8Array(ids.length);
   const seen = new Uint32Array(voxels);

@@ -23,7 +23,7 @@ struct column {
   double scale;
 };
 
-// For the filter direction: x, y, z of the two rows before, the nearer row last.
+// For the filter direction: x, y, z of the two rows before; rows[1] is the row just before.
 struct direction {
   double rows[2][3];
 };
@@ -88,7 +88,8 @@ static __attribute__((cold, noinline)) pair add_wrapping(pair guess, pair last, 
 // the other one. A guess assumes that the direction from the origin to the row turns evenly.
 //
 // The two numbers that are guessed depend on those of the row before. Few operations lie between: doubling a ratio and
-// subtracting `even` are exact, so both are done to numbers that a processor can compute during the wait.
+// subtracting `even` are exact, so both are done to numbers that a processor can compute while it waits for the row
+// before.
 static ALWAYS_INLINE void undo_run(struct direction *direction, int lead, uint32_t *x, uint32_t *y, uint32_t *z) {
   double(*rows)[3] = direction->rows, last_lead = rows[1][lead], older_lead = rows[0][lead];
   int other = 1 - lead;
@@ -164,7 +165,7 @@ static ALWAYS_INLINE void floats_of(const struct column *column, const uint32_t 
   CONVERT_BITS(float)
 }
 
-// A float column without a scale keeps its bits: even a signaling NaN stays.
+// A float column without a scale keeps its values exactly: even a signaling NaN stays signaling.
 static ALWAYS_INLINE void same_floats(const struct column *column, const uint32_t *bits, float *out) {
   if (column->dtype == VX_FLOAT16)
     for (int i = 0; i < BLOCK; i++) out[i] = vx_half_to_float((uint16_t)bits[i]);

@@ -15,7 +15,7 @@
 #include "server/base/base.h"
 
 enum { RING_BYTES = 1 << 20, PATIENCE_MS = 100 };
-static const int64_t flush_ns = NS_PER_S;  // how long log_stop waits for the reader of stderr
+static const int64_t flush_ns = NS_PER_S;  // how long threads still wait for the reader of stderr after log_stop begins
 
 static enum log_level least_level = LOG_INFO;
 static enum log_format line_format = LOG_LOGFMT;

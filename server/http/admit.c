@@ -154,7 +154,8 @@ static bool read_query(struct request *request) {
 
 // ---- inference requests ---------------------------------------------------------------------------------------------
 
-// The request starts from its model: a preset, or an operation with its defaults. The body has further parameters.
+// The request starts from its model: an operation with its defaults, a preset, a detector, or a detector's backbone.
+// The body has further parameters.
 static bool start_from_model(struct request *request) {
   struct job *job = &request->job;
   struct service *service = request->service;
@@ -268,8 +269,8 @@ static void name_client(struct request *request, const struct heads *heads) {
     log_event(LOG_DEBUG, "a proxy's X-Forwarded-For has no address", "client", peer->address);
 }
 
-// Whether the Host names this machine or is in --allowed-hosts. Also true on a Unix socket, behind a trusted proxy, and
-// without a Host (HTTP/1.0): every browser sends one.
+// Whether the Host is in --allowed-hosts, or no page of another site can have it (host_is_own). Also true on a Unix
+// socket, behind a trusted proxy, and without a Host (HTTP/1.0): every browser sends one.
 static bool host_is_known(const struct request *request, const struct heads *heads) {
   const struct peer *peer = request->peer;
   const char *list = request->service->options.allowed_hosts;

@@ -141,8 +141,7 @@ enum MHD_Result exchange_advance(struct request *request, const char *method, co
     case PEER_HELD: return resume(request, data, size);
     case PEER_UPLOAD:
     case PEER_PREEMPTED: return take_body(request, data, size);
-    case PEER_WHOLE:
-      return submit(request);  // -> REPLY, or JOB: run here, or by a worker that resumes the connection (jobs/run.c)
+    case PEER_WHOLE: return submit(request);  // -> REPLY, or JOB: run here, or by a worker, which then calls on_done
     case PEER_JOB: return request_reply(request);
     default: return MHD_NO;  // FAILED: nothing more is answered
   }

@@ -1,4 +1,5 @@
-"""Each call that needs memory, a thread or a descriptor fails in turn, at the start and in requests of every kind.
+"""At the start, each call that needs memory, a thread or a descriptor fails in turn. In requests of every kind, each
+call that needs memory or a descriptor does.
 
 At the start the daemon ends with status 2 and a reason, or serves without the resource. In a request the client may get
 an error or lose its connection, but no wrong bytes. Then nothing is left in use, and the next client is served.

@@ -184,7 +184,7 @@ static void passes_over_long_lines_ask(void **state) {
   for (int32_t i = 0; i < LINES; i++) memcpy(coords[i], ((const int32_t[]){0, 0, i, last}), sizeof coords[i]);
   const struct vx_sparse_rows rows = {.num_clouds = 1, .num_rows = LINES, .coords = coords[0]};
   assert_int_equal(cpu_level_mark(&from, &rows, &stop, &error), VX_OK);
-  assert_true(asks_of(&stop) >= STRIDES + 1);  // to count the words, and to clear 64 bytes a row
+  assert_true(asks_of(&stop) >= STRIDES + 1);  // counting the words; and clearing them, where 64 bytes count as a row
   cpu_level_stride(&to, &from, &layer, &stop);
   assert_int_equal(to.num_rows, 2 * LINES);
   assert_true(asks_of(&stop) >= 5 * STRIDES);  // passes: three to merge lines, one to stride, one to count

@@ -1,4 +1,4 @@
-"""Configurations in Python, as mmengine executes them, without executing them.
+"""Reads configurations in Python without executing them, and finds the values that mmengine finds by executing them.
 
 Statements and expressions are followed one by one: assignments, updates of dicts and lists, arithmetic, `if`, `for`,
 members of bases. Only the functions in FUNCTIONS, IMPORTED and METHODS are called. Another statement is refused with
