@@ -182,8 +182,8 @@ int main(int argc, char **argv) {
   }
   if (!side_open(&sides[0], "gpu-encode-bench", vx_backend_find("cuda"), VX_LANE_QUICK)) return 77;
   if (!side_open(&sides[1], "gpu-encode-bench", &vx_cpu_backend, VX_LANE_QUICK)) return 1;
-  printf("medians of %ld, us\n%-20s %6s %6s | %8s %7s %7s | %5s %6s %5s | %9s |\n", repeat, "work", "points", "pillar",
-         "voxelize", "encoder", "scatter", "sums", "memory", "ratio", "CPU");
+  printf("medians of %ld, on the CPU one run; us\n%-20s %6s %6s | %8s %7s %7s | %5s %6s %5s | %9s |\n", repeat, "work",
+         "points", "pillar", "voxelize", "encoder", "scatter", "sums", "memory", "ratio", "CPU");
   bool good = true;
   for (size_t i = 0; i < sizeof works / sizeof *works; i++)
     good = bench(sides, &works[i], argv[argc - 1], (int)repeat) && good;

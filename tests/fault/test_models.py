@@ -393,7 +393,7 @@ class Running(Models):
         self.assert_serves(daemon, "bad")
         self.stop(daemon)
 
-    def test_a_network_is_refused_while_requests_read_of_it(self):
+    def test_requests_during_the_first_run_see_why_a_network_is_refused(self):
         self.write("bad", lines=["wait 300", "fail"])
         arguments = ("--models-dir", self.folder, "--onnxruntime", models.STANDIN, "--workers", "1")
         told = []

@@ -150,7 +150,7 @@ class Regions(FaultCase):
             self.done(large.register(self.daemon, "large"))
             self.refused(self.ask(f"large,0,{128 * MB}"), 413, "allowed: up to")
 
-    def test_parameters_of_presets_and_inference_name_no_regions(self):
+    def test_parameters_of_inference_name_no_regions(self):
         head = {"inputs": [{"name": "points", "shape": [0, 4], "datatype": "FP32", "data": []}]}
         for name in ("points_region", "output_region"):
             text = json.dumps({**head, "parameters": {name: f"a,0,{SIZE}"}})
