@@ -60,8 +60,8 @@ function(voxeld_test NAME FLAVOUR LABEL TIMEOUT)
   endif()
 endfunction()
 
-# Tests without TSan: http tests, which send one request at a time; fault tests of what the I/O thread does alone; and
-# fault.memory, since TSan adds memory of its own.
+# Tests without TSan: http tests, most of which send one request at a time; fault tests of what the I/O thread does
+# alone; and fault.memory, since TSan adds memory of its own.
 set(without_tsan
     "^(http\\..*|fault\\.(abuse|encodings|families|foreign|framing|idle|infer|memory|neighbours|parameters|proxies))$")
 
@@ -192,7 +192,7 @@ voxeld_test(docs.platforms plain docs 60 ${PYTHON} tests/platform/table --check)
 voxeld_script_tests(browser "tests/browser/test_*.py" 900 plain ${PYTHON})
 voxeld_script_tests(deploy "tests/deploy/*.bats" 900 plain ${BATS})
 voxeld_script_tests(deploy "tests/deploy/test_*.py" 900 plain ${PYTHON})
-# Their servers must answer checks within a second.
+# The servers of these two tests must answer checks within a second.
 set_tests_properties(deploy.balancer deploy.balanced_streams PROPERTIES PROCESSORS 4)
 # Both skip their first case if something is missing.
 set_tests_properties(deploy.install deploy.debian PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*# skip")
@@ -207,7 +207,7 @@ set_tests_properties(platform.in PROPERTIES SKIP_REGULAR_EXPRESSION "ok 1 [^\n]*
 pkg_check_modules(libcurl IMPORTED_TARGET libcurl)
 set(client_flavours ${flavours})
 list(REMOVE_ITEM client_flavours tsan)
-set(client_programs) # for clients.c; empty: not built
+set(client_programs) # for clients.c, c_detect and c_streams; empty: not built
 if(libcurl_FOUND)
   set(folder)
   if(asan IN_LIST client_flavours)
@@ -241,9 +241,9 @@ endif()
 # fuzz.openapi: requests made from api/openapi.yaml.
 voxeld_script_tests(fuzz "tests/fuzz/test_*.py" 600 plain ${PYTHON})
 
-# fuzz: libFuzzer drivers for the parsers and writers of api/. The lists fuzz_NAME_sources and fuzz_NAME_libraries have
-# what a driver needs besides api/ and kernels/*.c. clang builds the drivers, which share objects. Seeds:
-# tests/fuzz/corpus/NAME, words: tests/fuzz/NAME.dict; new inputs go into build/fuzz/NAME.
+# fuzz: libFuzzer drivers for the parsers and writers of api/, and for parts of server/. The lists fuzz_NAME_sources and
+# fuzz_NAME_libraries have what a driver needs besides api/ and kernels/*.c. clang builds the drivers, which share
+# objects. Seeds: tests/fuzz/corpus/NAME, words: tests/fuzz/NAME.dict; new inputs go into build/fuzz/NAME.
 file(GLOB drivers CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
 file(GLOB shared_kernels_sources CONFIGURE_DEPENDS kernels/*.c) # without the backends
 list(REMOVE_ITEM shared_kernels_sources ${CMAKE_SOURCE_DIR}/kernels/backends.c)

@@ -55,7 +55,7 @@ struct job_request {
   struct vx_job job;     // operation, parameters, tensors to return; once split, number of clouds, shapes of inputs
   int32_t num_features;  // C, of the body
   struct column_terms columns;  // of the rows of the body as they are sent
-  enum vx_dtype dtype;          // of the rows that the body becomes: float32 if job_request_widens
+  enum vx_dtype dtype;          // float32 if job_request_widens, else the type of the body's columns
   enum body_format format;
   int32_t num_fields;     // number of names in `fields`; 0 = not given
   float intensity_scale;  // 0 = not given
@@ -204,7 +204,7 @@ VX_WARN_UNUSED bool job_request_set_format(struct job_request *request, enum bod
 void job_request_set_dtype(struct job_request *request, enum vx_dtype dtype);
 // Whether types, scale or filters require that the body's points become float32. False for operations without points.
 bool job_request_widens(const struct job_request *request);
-// The type of the rows: `dtype`, or float32 if the points have times.
+// The type of the rows that the body becomes: `dtype`, or float32 if the points have times.
 static inline enum vx_dtype job_request_rows_dtype(const struct job_request *request) {
   return request->time.field[0] ? VX_FLOAT32 : request->dtype;
 }

@@ -83,8 +83,8 @@ extern const struct value_type value_steps;  // struct request_chain: `none`, or
 void chain_init_plain(struct request_chain *chain, enum vx_step_type type);
 // Copies a chain that is not split. False if the pool has no memory.
 VX_WARN_UNUSED bool chain_copy(struct request_chain *to, const struct request_chain *from, struct pool *pool);
-// Adds a step; copies its name and tag. False if the chain is full, the name is no type, the tag is not allowed or used
-// already, or the pool has no memory.
+// Adds a step of the type `name`, and copies the tag. False if the chain is full, the name is no type, the tag is not
+// allowed or used already, or the pool has no memory.
 VX_WARN_UNUSED bool chain_add(struct request_chain *chain, const char *tag, size_t tag_length, const char *name,
                               size_t name_length);
 

@@ -302,7 +302,7 @@ class Malformed(FaultCase):
         )
 
     def test_header_lines_beside_a_length(self):
-        # A second length is refused.
+        # A second length is refused, and so is a transfer coding.
         frames = ("Content-Length:", "Transfer-Encoding:")
         self.try_all(
             (head("POST", VOXELIZE, LENGTH, line) + BODY, REFUSED if line.startswith(frames) else SERVED)

@@ -1,5 +1,5 @@
 """Backbones of sparse convolution with the layer names of OpenPCDet, mmdetection3d and det3d: states with random
-weights, and their dense maps in float64, with the norms as layers."""
+weights, and their dense maps in float64, computed with each norm as a layer of its own."""
 
 from dataclasses import dataclass, replace
 

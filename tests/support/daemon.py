@@ -93,7 +93,7 @@ class Reply:
         return f"<{self.status} {dict(self.headers)} {self.body[:300]!r}>"
 
 
-# Tests inspect the daemon from this address, which takes nothing from the clients' shares.
+# Tests inspect the daemon from this address. It is a client of its own, so it does not use up other clients' shares.
 OPERATOR = "127.0.0.99"
 
 

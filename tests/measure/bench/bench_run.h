@@ -1,5 +1,5 @@
-// What voxel-bench and fps-bench share: scans in memory, a backend that runs in the process, timings, and the
-// comparison of a backend's rows with the plain voxelizer's.
+// What voxel-bench, fps-bench and gpu-fps-bench share: scans in memory, a backend that runs in the process, timings,
+// and the comparison of a backend's rows with the plain voxelizer's.
 //
 // One thread. Every struct belongs to its caller. A function that fails prints the reason on standard error and returns
 // false.
