@@ -26,8 +26,8 @@ struct vx_scatter {
   int32_t grid_size[3];  // nx, ny, nz: 1 or more each
 };
 
-// Fills `cells` with the cells of one cloud's grid. VX_REFUSED if the grid is empty, or if the grids of all clouds have
-// more than VX_MAX_GRID_CELLS cells.
+// Sets `cells` to the number of cells of one cloud's grid. VX_REFUSED if the grid is empty, or if the grids of all
+// clouds have more than VX_MAX_GRID_CELLS cells.
 VX_WARN_UNUSED enum vx_status vx_scatter_cells(const struct vx_scatter *params, int32_t num_clouds, int64_t *cells,
                                                struct error *error);
 

@@ -90,8 +90,8 @@ VX_WARN_UNUSED bool boxes_check_given(const struct job_request *request, const c
                                       struct error *error);
 VX_WARN_UNUSED bool boxes_check_range(const char *name, const float min[3], const float max[3], struct error *error);
 VX_WARN_UNUSED bool boxes_check_tasks(const struct vx_head_tasks *tasks, struct error *error);
-// Checks that class_names fits the maps' `classes` classes. Fills num_clouds and point_counts with the items of each
-// cloud.
+// Checks that class_names, if given, has as many names as the maps have classes, `classes`. Sets num_clouds, and fills
+// point_counts with the number of items of each cloud.
 VX_WARN_UNUSED bool boxes_count(struct job_request *request, int64_t classes, struct error *error);
 // Checks that the first map has 4 dimensions, and 1 to VX_MAX_CLOUDS clouds.
 VX_WARN_UNUSED bool boxes_check_maps(const struct job_request *request, struct error *error);

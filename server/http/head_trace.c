@@ -21,8 +21,8 @@ bool head_trace_end(const struct head_trace *trace, const char *end) {
   return !trace->broken && end == trace->next + LINE_END;
 }
 
-// The last LF of the bytes, or NULL. memrchr of all bytes would take quadratic time for many chunks of one byte, so
-// searches the last bytes first.
+// The last LF of the bytes, or NULL. Searches the last bytes first: for many chunks of one byte, memrchr of all bytes
+// would take quadratic time.
 static const char *last_line_end(const char *start, size_t size) {
   enum { NEAR = 64 };
   size_t near = size < NEAR ? size : NEAR;

@@ -1,6 +1,6 @@
 """OpenPCDet's AnchorHeadMulti and MULTI_CLASSES_NMS: a small model with random weights is converted and served. Every
 stage of POST /v1/detect is compared with float64 in numpy, in OpenPCDet's order: norms not folded, anchors and
-predictions class by class, one suppression for each class."""
+predictions class by class, and with MULTI_CLASSES_NMS one suppression for each class."""
 
 import contextlib
 import io

@@ -129,7 +129,8 @@ static void test_random_maps(struct side sides[2], struct random *random, int64_
   free(scan.points);
 }
 
-// The grid of each preset, with all of its maps that fit, for a batch whose last cloud is empty.
+// The grid of each preset, with all maps; the first maps are left out until the others fit. The last cloud of the batch
+// is empty.
 static void test_presets(struct side sides[2], const struct presets *presets, struct random *random, int64_t largest) {
   static struct scan scan = {.num_clouds = 3};
   size_t most = largest < 100000 ? (size_t)4 << 20 : (size_t)512 << 20;

@@ -1,4 +1,4 @@
-"""The gate, where requests of a client that floods wait before their bodies are read. No answer is lost."""
+"""The gate, where requests of a client that floods wait. No answer is lost."""
 
 import concurrent.futures
 import unittest

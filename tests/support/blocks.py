@@ -1,5 +1,5 @@
 """Blocks of GPU memory that a test shares by their handles: real blocks or, in the sanitizer builds, those of the
-stand-in for a GPU. These are files in /dev/shm, and their handle is the padded file name and the device."""
+stand-in for a GPU. A block of the stand-in is a file in /dev/shm; its handle is the padded file name and the device."""
 
 import base64
 import ctypes

@@ -23,7 +23,8 @@ struct nms {
 
 // ---- judge ----------------------------------------------------------------------------------------------------------
 
-// Called by a whole block. Brings `count` boxes from `first` on, also to `rows`.
+// Called by a whole block. Brings `count` boxes from `first` on to `rows`. Copies them and their labels for the
+// suppression, unless it uses the originals.
 static __device__ void bring_boxes(const struct nms &nms, uint64_t first, uint32_t count, float *rows) {
   uint64_t begin = first * VX_BOX_VALUES;
   float values[VX_BOX_VALUES], *kept = nms.suppression.boxes;
@@ -42,7 +43,7 @@ static __device__ void bring_boxes(const struct nms &nms, uint64_t first, uint32
     nms.suppression.labels[first + threadIdx.x] = nms.labels[first + threadIdx.x];
 }
 
-// Called by a whole warp. Lists the key of each valid box in its cloud, usually one cloud for the whole warp.
+// Called by a whole warp. Adds the key of each valid box to the keys of its cloud. Usually a warp has one cloud.
 static __device__ void list_keys(const struct cuda_view &v, const struct cuda_ranking &ranking, uint32_t row,
                                  bool valid, float score) {
   uint32_t lane = threadIdx.x % WARP;
@@ -93,7 +94,7 @@ static enum vx_status judge(const struct cuda_run *run, const struct nms *nms, s
 
 // ---- pack -----------------------------------------------------------------------------------------------------------
 
-// Called by a whole block. The kept boxes of all segments before this one.
+// Called by a whole block. The number of kept boxes of all segments before `segment`.
 static __device__ uint32_t kept_before(const uint32_t *num_kept, uint32_t segment) {
   __shared__ uint32_t sum;
   if (threadIdx.x == 0) sum = 0;

@@ -34,7 +34,7 @@ template <typename value> static __device__ void move_tile(const struct moved_ma
   const value *from = (const value *)map.from + begin;
   value *to = (value *)map.to + begin;
   uint32_t cell = within % map.across * TILE, channel = within / map.across * TILE;
-  __syncthreads();  // all threads have read the last tile
+  __syncthreads();  // all threads have read the previous tile
   for (uint32_t i = row; i < TILE; i += ROWS)
     if (channel + i < map.channels && cell + lane < map.cells)
       tile[i][lane] = from[(uint64_t)(channel + i) * map.cells + cell + lane];

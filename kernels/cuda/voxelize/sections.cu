@@ -26,7 +26,7 @@ static __device__ enum vx_fate fate_of(const struct voxel_view &v, uint32_t poin
     bool finite = vx_are_finite(at[0], at[1], at[2]);
     return finite ? VX_FATE_OUT_OF_RANGE : VX_FATE_NOT_FINITE;
   }
-  uint32_t row = v.cells[v.slots[point]].first;  // its cell's number
+  uint32_t row = v.cells[v.slots[point]].first;  // the number of the point's cell
   return row >= v.clouds.max_rows ? VX_FATE_OVER_MAX_VOXELS
          : is_filtered(v, row)    ? VX_FATE_BLOCK_FILTERED
                                   : VX_FATE_KEPT;
