@@ -8,7 +8,8 @@
 //   invalid        the box is not valid
 //   over_pre_max   pre_max valid boxes of its cloud rank before it
 //   over_post_max  post_max kept boxes of its cloud rank before it
-//   suppressed     a kept box of better rank overlaps it too much, or is too near (overlap.h)
+//   suppressed     a kept box of better rank, and of its label unless class_agnostic, overlaps it too much or is too
+//                  near (overlap.h)
 //   kept           otherwise
 //
 // Kept indices are rows of the input, in one list over all clouds, by rank in each cloud.

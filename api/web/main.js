@@ -30,7 +30,7 @@ const REST = 250; // milliseconds without a move until the fine picture is drawn
 const canvas = byId("canvas");
 const camera = new Camera();
 const labels = new Labels(byId("labels"));
-let scene, form, shown; // shown: the scene of a stream or of a scan; shown.found: its detections
+let scene, form, shown; // shown: the answer to a scan, or a frame of a stream; shown.found: its boxes
 let frames = []; // { name, read() }; read returns the bytes
 let boxFiles = []; // that the user opened
 let frame = 0, playing = false, picture = 0, slow, resting = 0;

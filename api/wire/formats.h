@@ -1,5 +1,5 @@
 // Formats of points in bodies, other than raw rows: PCD, PLY, PointCloud2 and CompressedPointCloud2 of ROS 2, cloudini.
-// A file for each format reads the header; gather.h makes rows.
+// A source file for each format reads the header; gather.h makes rows.
 //
 // Everything here points into the body, which belongs to the caller. Any thread; nothing here allocates.
 #ifndef VOXELD_FORMATS_H
@@ -88,7 +88,7 @@ const char *format_hint(enum body_format sent_as, const char *bytes, size_t size
 // Appends the hint, if any, to the error.
 void format_suggest(enum body_format sent_as, const char *bytes, size_t size, struct error *error);
 
-// False with an error if there are too many.
+// False with an error if there are too many fields.
 VX_WARN_UNUSED bool cloud_add(struct cloud_file *file, struct cloud_field field, struct error *error);
 // Checks that `size` bytes have room for the points. Sets the strides. If `whole`, no bytes that could be another point
 // may follow, except zeros, with which the Point Cloud Library fills the last page.

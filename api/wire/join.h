@@ -41,7 +41,7 @@ struct join_report {
     bool sent;  // with this request; else kept from earlier requests
     struct join_counts points;
   } sweeps[JOINED_SWEEPS_MAX];
-  double now;       // of the frame into which all points are moved
+  double now;       // the time of the frame into which all points are moved
   int64_t wanted;   // that the request asked for
   int64_t evicted;  // dropped since the last join for lack of memory
   int64_t expired;  // dropped since the last join because of their age

@@ -23,7 +23,7 @@ struct lines {
 
 // The lines of `bytes`; the first is line `number` + 1. All end as it does: in LF after any number of CR, or in CR.
 struct lines lines_over(const char *bytes, size_t size, int64_t number, struct vx_stop *stop);
-// Reads the next line without its LF, and one CR before it. False if there is none.
+// Reads the next line, without the LF or CR that ends it, and without one CR before that LF. False if there is none.
 bool lines_next(struct lines *lines, struct span *line);
 // Takes the first word from the rest of a line. Words are separated by blanks, tabs, CR and LF. False if none is left.
 bool span_word(struct span *rest, struct span *word);

@@ -37,8 +37,8 @@ struct answer {
   struct text facts;            // the metadata without times, begun or complete
   bool facts_kept;              // `facts` is complete; else each text writes the facts anew
   bool untimed;                 // the times are not known yet: the metadata has none
-  struct text header;           // of a safetensors file, if `untimed`: kept from when it is measured, if it fits
-  struct vx_stop *stop;         // checked while a file is written; if stopped, the file is incomplete
+  struct text header;    // of a safetensors file; answer_header_reserve keeps it here if `untimed` and if it fits
+  struct vx_stop *stop;  // checked while a file is written; if stopped, the file is incomplete
 };
 
 // Without ids, times, devices and regions.

@@ -177,7 +177,8 @@ class Shared(OneDaemonCase):
 
 
 class Otherwise(unittest.TestCase):
-    """The same results through the socket, and a warning."""
+    """Without shared memory the client warns, and gets the same results through the socket. An odd answer about keys
+    is an error."""
 
     def told(self, reason, url):
         with self.assertWarnsRegex(voxeld.SharedMemoryWarning, f"points go through the socket: .*{reason}") as caught:

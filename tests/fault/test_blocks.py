@@ -496,7 +496,8 @@ class Blocks(Changing, BlockCase):
             reply = self.register(daemon, f"on-{device}", memory)
             self.refused(reply, 400, f"the memory is of GPU {device}, not of GPU 0", "raw_handle")
             self.done(self.register(daemon, f"on-{device}", memory, device_id=device))
-            # From 5 on, all come on one connection: the I/O thread may run the job, at first with another GPU's lanes.
+            # Requests 5 to 9 come on one connection, so the I/O thread may run their jobs. It may begin a job with the
+            # lanes of another GPU.
             for number in range(10):
                 kept = {"connection": connection} if number > 4 else {}
                 reply = self.ask(daemon, points=f"on-{device}", answer=f"on-{device}", **kept)

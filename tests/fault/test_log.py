@@ -83,7 +83,6 @@ class Reader(unittest.TestCase):
         ids = daemon.fill()
         daemon.read_on.set()
         told = lambda: [logfmt(line.strip()) for line in list(daemon.lines) if "were dropped" in line]
-        # Meanwhile lines of the requests to /metrics may be dropped too.
         wait_until(lambda: sum(int(line["lines"]) for line in told()) == metric(daemon, DROPPED), "all drops reported")
         self.assertTrue(all(line["level"] == "warning" for line in told()))
         daemon.logged("")  # waits until the log has caught up: the stop does not wait long for the reader

@@ -155,7 +155,8 @@ class Packed(OneDaemonCase):
         self.same(none, points[:0], "compressedpointcloud2")
 
     def test_a_lone_message_may_take_the_whole_budget(self):
-        """The budget is the least that the limits allow, and the points need more than half of it."""
+        """The budget is the least that the limits allow. The points have more than half of a limit, so their buffer and
+        the answer's buffer, whose sizes are powers of two, take half of the budget each."""
         limit = 8 << 20
         limits = ("--max-body-bytes", limit, "--max-response-bytes", limit, "--memory-budget-bytes", 2 * limit)
         points = np.zeros(11 << 15, [("x", "<f4"), ("y", "<f4"), ("z", "<f4")])

@@ -144,7 +144,7 @@ static int32_t blocks_near(const struct radius_outlier *own, const struct block 
   return count;
 }
 
-// Whether more than min_neighbors points, itself included, are near the point at `place`.
+// Whether more than min_neighbors points are near the point at `place`, which itself counts.
 static bool has_neighbors(const struct radius_outlier *own, int32_t place, const struct block *const *near,
                           int32_t num_near) {
   const float x = own->x[place], y = own->y[place], z = own->z[place];

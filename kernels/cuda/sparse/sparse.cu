@@ -322,7 +322,7 @@ static enum vx_status try_graph(struct sparse *sparse, struct error *error) {
   return status == VX_DEVICE_LOST ? status : VX_OK;
 }
 
-// Enqueues the work, as a graph if it is the work of the last run.
+// Enqueues the work: as a graph if it is the work of the last run, and a graph can be made of it.
 static enum vx_status begin_work(struct sparse *sparse, struct error *error) {
   struct vx_lane *lane = sparse->run.lane;
   struct cuda_sparse_kept *kept = lane->sparse_kept;
