@@ -93,7 +93,8 @@ static bool take_timeout(struct reading *reading, const json_t *value) {
   return add_text(reading, "timeout_ms", begin);
 }
 
-// Parameters of the protocol; all others belong to the operation. A row without function and refusal is ignored.
+// Parameters of the protocol, and those that requests of this protocol may not have; all others belong to the
+// operation. A parameter whose row has neither function nor refusal is ignored.
 static const struct {
   const char *name;
   bool (*take)(struct reading *reading, const json_t *value);

@@ -34,8 +34,8 @@ struct infer_body {
 // Bytes of JSON in a body of `size` bytes.
 size_t infer_json_bytes(const struct infer *infer, size_t size);
 
-// Reads a body into `infer` and `request`, which the model has set. The request is then finished, not split, and its
-// inputs have types and shapes, but no data (infer_inputs.h). Call infer_end in either case.
+// Reads a body into `infer` and `request`, which has the values of the model. The request is then finished, not split,
+// and its inputs have types and shapes, but no data (infer_inputs.h). Call infer_end in either case.
 VX_WARN_UNUSED bool infer_read(struct infer_body *body, const char *bytes, size_t size,
                                const struct infer_memory *memory, struct infer *infer, struct job_request *request,
                                struct error *error);

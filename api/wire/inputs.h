@@ -28,8 +28,8 @@ VX_WARN_UNUSED bool input_describe(const struct vx_input_row *row, const struct 
 // Checks that all inputs are there that the operation needs.
 VX_WARN_UNUSED bool inputs_complete(const struct job_request *request, struct error *error);
 
-// Takes number and type of the columns from the input `points`. If `fixed`, or if a parameter gave their number, the
-// input must have that number. Does nothing for operations without points.
+// Takes number and type of the columns from the input `points`. If `fixed`, or if a parameter gave the number of
+// columns, the input must have as many columns as the request says. Does nothing for operations without points.
 VX_WARN_UNUSED bool inputs_take_points(struct job_request *request, bool fixed, struct error *error);
 
 // As kernels.h requires.

@@ -79,7 +79,7 @@ static void on_tick(void *cls, int64_t now_ns) {
 static void warn_of_memory(const struct service *service) {
   const struct options *options = &service->options;
   int64_t limit = limits_memory_bytes("");
-  // The sum that docs/operate/tuning.md explains, without the memory of models: few networks come near their limit.
+  // Most of the memory that docs/operate/tuning.md lists; not that of models, since few networks come near their limit.
   int64_t of_a_connection = CONNECTION_MEMORY + (int64_t)sizeof(struct request) + POOL_KEPT;
   int64_t connections = options->max_connections + (options->pages_listen[0] ? PAGES_CONNECTIONS : 0);
   int64_t detecting = workers_at_work(&service->jobs.workers, VX_LANE_DETECT);  // each keeps four blocks of scratch

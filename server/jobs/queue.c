@@ -149,7 +149,7 @@ static void end_wait(struct queue *queue, const struct job *job) HOLDS(queue->lo
   if (queue->placement) placement_wait_end(queue->placement, &job->cost);
 }
 
-// Takes the next job, or NULL. The client goes to the end of the list. Sets `*waiter` as in suits.
+// Takes the next job, or NULL. A client with jobs left goes to the end of the list. Sets `*waiter` as in suits.
 static struct job *take_first(struct queue *queue, int64_t now_ns, struct queue_waiter **waiter) HOLDS(queue->lock) {
   struct job *before, *job;
   struct client *client = take_client(queue, now_ns, waiter, &before, &job);

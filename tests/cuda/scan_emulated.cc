@@ -30,8 +30,8 @@ static uint64_t next_random() {
 // Whether there is a cell, and its points.
 static uint64_t random_pair() { return (next_random() % 2) << 32 | next_random() % 1000; }
 
-// Scans one tile. Of the tiles before it, the first and one in `known` of the others know the sum up to their end. The
-// sums of both halves of the pairs exceed 2^16.
+// Scans one tile. Of the tiles before it, the first and one in `known` of the others know the sum up to their end. From
+// tile 255 on, the sums of both halves of the pairs exceed 2^16.
 static bool scan_right(uint32_t tile, uint32_t known) {
   uint64_t sum = 0;
   scanned_tile = tile;

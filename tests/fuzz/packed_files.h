@@ -1,5 +1,5 @@
-// Reads a packed file of points, for the fuzzers of such formats. Any bytes give either an error with a reason, or
-// points, each byte of which is written. One thread.
+// Reads a packed file of points, for the fuzzers of such formats. Aborts unless the bytes give either an error with a
+// reason, or points whose bytes the reader has all written. One thread.
 #ifndef VOXELD_PACKED_FILES_H
 #define VOXELD_PACKED_FILES_H
 

@@ -56,7 +56,7 @@ static const struct sent odd[] = {
     {SENT("POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2;a\0b\r\nab\r\n0\r\n\r\n")},
 };
 
-// Whether the answer is 200, and the request lies in memory as it was sent (head_trace.h).
+// Whether the answer is 200 and, if `laid_out` is set, the request lies in memory as it was sent (head_trace.h).
 static bool is_taken(const struct library *library, const struct sent *sent) {
   struct rehearsal rehearsal = {.library = library, .request = sent->text, .length = sent->length};
   play(&rehearsal);

@@ -28,7 +28,7 @@ __device__ static inline void cuda_wait() {
 
 // Like cuda_wait, but the next kernel starts only after the kernel ahead of this one has ended. So before its own wait,
 // the next kernel can read what the kernels before this one wrote, past the first-level cache (__ldcg), which may hold
-// an older job's values. One thread of each block should read a word that all blocks need.
+// an older job's values. If all blocks need a word, only one thread of each block should read it.
 __device__ static inline void cuda_wait_in_turn() {
   cuda_wait_alone();
   cuda_let_next();

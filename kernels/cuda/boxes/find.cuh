@@ -89,8 +89,8 @@ struct find_counts {
   uint32_t invalid, waiting;
 };
 
-// Called by a whole warp. Handles its hits, one per thread at a time. The bits belong to whole parts, FIND_BLOCK parts
-// apart; the first part begins at logit `at`.
+// Called by a whole warp. Handles its hits, one per thread at a time. `hits`: the bits of a thread's parts, which are
+// FIND_BLOCK parts apart. Bit 0 stands for logit `at`.
 template <typename head>
 static __device__ void find_handle(const head &found, uint32_t hits, uint64_t at, struct find_counts *counts) {
   uint32_t per_part = cuda_per_part(found.maps[0].dtype);

@@ -64,7 +64,8 @@ static void put_houses(struct scan_scene *scene, uint64_t *random, const struct 
   }
 }
 
-// Puts hedges, trees, poles and people between the kerb and the houses, and parked cars on the street.
+// Puts hedges, trees and poles between the kerb and the houses. Unless `bare`, also puts people there, and parked cars
+// on the street.
 static void put_roadside(struct scan_scene *scene, uint64_t *random, const struct scan_sensor *sensor, double side,
                          bool bare) {
   double kerb = sensor->facade_min - 2.6;

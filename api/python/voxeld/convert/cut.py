@@ -85,8 +85,8 @@ class Graph:
 
 
 def _unpack_numbers(nodes: Iterable[Any], versions: Mapping[str, int]) -> None:
-    """Makes numbers of attributes that are lists of one number, which CUDA-PointPillars writes but ONNX Runtime
-    refuses."""
+    """Replaces lists of one integer by that integer, in attributes that must be integers. CUDA-PointPillars writes such
+    lists, and ONNX Runtime refuses them."""
     for node in nodes:
         if not onnx.defs.has(node.op_type, node.domain):
             continue
