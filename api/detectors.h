@@ -45,7 +45,7 @@ struct detector *detectors_need(const struct detectors *detectors, const char *n
 
 // Call this if the GPU of that number is lost: no network runs there any more.
 void detectors_vacate(const struct detectors *detectors, int device);
-// The number of sessions in use on the GPU of that number.
+// The number of sessions on the GPU of that number that are not vacant.
 long long detectors_sessions(const struct detectors *detectors, int device);
 
 void detectors_suggest(const struct detectors *detectors, struct suggestion *near);

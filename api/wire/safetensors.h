@@ -15,7 +15,7 @@
 #define SHUFFLED_MEDIA_TYPE "application/x-shuffled-safetensors"
 
 // Bytes to reserve before the tensors, a multiple of 64, enough for the longest times. If the answer has no times, its
-// header is kept for answer_frame_write.
+// header is kept for answer_frame_write if there is room for it.
 size_t answer_header_reserve(struct answer *answer, const struct vx_layout *layout);
 
 // Writes the file except its tensors: length and header into block[0..reserve), and, if `tensors` is not NULL, zeros

@@ -115,7 +115,8 @@ bool share_is_memory(enum share share) {
   return share == SHARE_BYTES || is_part(share) || share == SHARE_PINNED || share == SHARE_STREAM_BYTES;
 }
 
-// While others hold some of a share, a client may take from its last sixteenth only up to this much in all.
+// While others hold some of a share, a client gets none of the share's last sixteenth if it would then hold
+// more than this of the share.
 static int64_t few(const struct clients *clients, enum share share) {
   return share_is_memory(share) ? clients->limits[share] / 64 : 1;
 }

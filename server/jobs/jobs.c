@@ -49,8 +49,8 @@ static struct job_choice choice_of(const struct job *job, int64_t before_ns) {
   return choice;
 }
 
-// Refuses all waiting jobs with this `latest` but the newest. Each thread calls it once its own job waits. So if two
-// jobs come at once, the second call sees both.
+// Refuses all waiting jobs with this `latest` but the newest. A thread calls it after its own job has begun to wait. So
+// if two jobs come at once, the second call sees both.
 static bool supersede_older(struct jobs *jobs, struct job_choice *choice) {
   bool missed = choice->latest[0];
   while (missed) {

@@ -20,7 +20,8 @@ from daemon import BACKEND, voxeld_binary, wait_until
 from voxeld import server as module
 
 POINTS = np.zeros((3, 4), np.float32)
-# Runs a server in a process of its own, and prints the daemon's id and folder.
+# Runs a server in a process of its own, and prints the daemon's process id and URL. With `fork`, a fork of this process
+# also prints its own id.
 PROGRAM = """
 import os, sys, time, voxeld
 server = voxeld.Server(program=sys.argv[1])

@@ -26,7 +26,7 @@ SEED = int(os.environ.get("VOXELD_TEST_SEED", 1))
 
 
 def decimals(rng, count, digits, largest=80):
-    """With at most `digits` digits after the decimal point, none of them -0.0."""
+    """Numbers with at most `digits` digits after the decimal point. No number is -0.0."""
     units = rng.integers(-largest * 10**digits, largest * 10**digits, count)
     return (units / 10.0**digits).astype(np.float32)
 

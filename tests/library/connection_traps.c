@@ -108,8 +108,8 @@ static enum MHD_Result suspend_later(struct stage *stage, struct MHD_Connection 
   return second ? stage_suspend(stage, connection) : MHD_YES;
 }
 
-// The client finishes sending while its connection is suspended. Before the library reads from any, it checks the
-// connection that was silent the longest. That is another one, which stage_open has made.
+// The client finishes sending while its connection is suspended. Before the library reads from any connection, it
+// checks the one that was silent the longest. That is another one, which stage_open has made.
 static void half_close(struct stage *stage) {
   stage_open(stage);
   stage->client = stage_connect(stage);

@@ -26,7 +26,7 @@ static enum outcome stop_suspended(void) {
   return OUTCOME_NO;
 }
 
-// Runs on an I/O thread, in the middle of a head. Returns when the listening socket refuses clients, since another
+// Runs on an I/O thread, in the middle of a head. Returns when the listening socket refuses clients, because another
 // thread has begun to stop the library.
 static void await_stop(struct stage *stage, const char *target) {
   const struct timespec pause = {.tv_nsec = 1000000};

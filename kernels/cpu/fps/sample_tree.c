@@ -10,7 +10,7 @@
 
 enum {
   LANES = CPU_SAMPLE_LANES,
-  LEAF_AIM = 80,  // points of a leaf, if cuts were exact
+  LEAF_AIM = 80,  // most points of a leaf, if cuts were exact
   MOST_PROBES = 32,
   MOST_POOR = 4,  // after this many poor cuts from the root, points are cut by their order alone
   CHUNK = 128,    // points handled together: their number fits in a byte

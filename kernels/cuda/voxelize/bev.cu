@@ -1,5 +1,6 @@
 // The map bev_features of a voxelization. One kernel clears it, another writes the features of each row at its cell. It
-// reads them from the tensor voxel_features if that is requested, else from memory of the lane.
+// reads them from the tensor voxel_features (of encoded pillars: encoded_features) if that is requested, else from
+// memory of the lane.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/clear.cuh"

@@ -343,7 +343,7 @@ def good_requests(daemon, work, largest):
 
 
 def bad_requests(daemon, max_body_bytes):
-    """Every kind of refusal that does not depend on the daemon's load."""
+    """Refusals of many kinds, none of which depends on the daemon's load."""
     ambiguous = (
         "bad-request" if daemon.library() < (1, 0) else None
     )  # later versions of the library refuse `smuggled` themselves
