@@ -1,10 +1,10 @@
 # Looks for a CUDA toolkit and chooses GPUs. Sets VOXELD_CUDA_FOUND, VOXELD_CUDA_ABSENT (why there is no CUDA) and,
 # unless it was set by hand, CMAKE_CUDA_ARCHITECTURES.
 #
-# A release has code for all GPUs of this list that the toolkit knows. Any other build has code for the GPUs of this
-# machine or, if it has none, PTX for the oldest GPU of the list. N-real is machine code for GPU N; N also has PTX, as
-# the last GPU of a build always has. Machine code also runs on later GPUs of the same major number, but an integrated
-# GPU (87) needs its own. The driver compiles PTX for any later GPU when the daemon starts.
+# A release has code for all GPUs of this list that the toolkit knows. Any other build has code for those of this
+# machine that the toolkit knows or, if there are none, PTX for the oldest GPU of the list. N-real is machine code for
+# GPU N; N also has PTX, as the last GPU of a build always has. Machine code also runs on later GPUs of the same major
+# number, but an integrated GPU (87) needs its own. The driver compiles PTX for any later GPU when the daemon starts.
 set(voxeld_gpus_release
   75-real  # Turing: T4, RTX 20
   80-real  # Ampere: A100

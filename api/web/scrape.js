@@ -30,7 +30,7 @@ export class Scrape {
     return this.sums(family, label).get(text) ?? 0;
   }
 
-  // Both scrapes are of the same process, so counters have only grown.
+  // Whether this scrape is a later one of the same process. If so, counters have only grown.
   follows(before) {
     const start = "process_start_time_seconds";
     return this.value(start) === before.value(start) && this.time > before.time;

@@ -18,7 +18,7 @@ static const struct lane_names {
     [VX_LANE_DETECT] = {"detect", "detection_workers", "detection_queue"},
 };
 
-// How many sessions the GPU has: one for each network and each detection stream.
+// How many sessions the GPU has: one for each network on each detection stream.
 long long service_sessions(struct service *service, const struct device *gpu);
 // As /readyz says. False with an error.
 VX_WARN_UNUSED bool service_is_ready(struct service *service, struct error *error);

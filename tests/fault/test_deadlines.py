@@ -90,7 +90,7 @@ class Running(FaultCase):
         values = b",".join([b"1.5,1.25,1.75"] * number)
         body = json.dumps({"inputs": [described]}).encode().replace(b"[]", b"[" + values + b"]")
 
-        # While the daemon reads the JSON, which has the request's deadline, the server's limit holds.
+        # A request's deadline is in the JSON, so until the daemon has read the JSON, the server's limit holds.
         def ask(deadline):
             with Daemon(*CPU, "--max-timeout-ms", str(deadline)) as daemon:
                 return daemon.post("/v2/models/fps/infer", body)
@@ -137,7 +137,7 @@ class Backbones(FaultCase):
                 self.assertIn("ended before all rows were done, after ", self.assert_problem(reply, 504)["detail"])
 
     def test_client_that_leaves(self):
-        """A second job, with half the work, would end before the first, but the first client leaves."""
+        """A job ends when its client leaves, even before a second job that has half the work."""
         running = lambda: self.daemon.status()["detection_workers"]["running"]
         gone, other = self.raw(), self.raw()
         gone.send(post(CELLS, "/v1/backbone?model=slow"))

@@ -389,7 +389,7 @@ class Streams(FaultCase):
             self.assertEqual(daemon.status()["buffers"]["allocated_bytes"] - before, 128 * 1024)
 
     def test_the_list_has_no_sweeps(self):
-        """A client may have tens of thousands of sweeps."""
+        """A client may have more than ten thousand sweeps."""
         self.sent("s", 1)
         self.sent("s", 2)
         (listed,) = self.daemon.get("/v1/streams").json()["streams"]

@@ -1,6 +1,6 @@
 """Every way in and out gives the tensors of the plain request, byte for byte: all combinations of the body's format and
-encoding and the answer's kind, and all of KServe's protocol. With each combination, the next of the answer's encodings
-or a region takes its turn. A test fails if the ways here lack a row of the daemon's tables.
+encoding and the answer's kind, and all of KServe's protocol. Each combination meets one encoding of the answer, or a
+region; these take turns. A test fails if the ways here lack a row of the daemon's tables.
 """
 
 import functools

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
-# The wheels of a release, beside the portable .tar.gz, RELEASE_PACKAGE: on each Debian, pip installs the files into an
-# empty environment, with their requirements from PyPI. If the wheel is for another architecture, pip unpacks it, and
-# its daemon runs under qemu.
+# The wheels of a release, which lie beside the portable .tar.gz that RELEASE_PACKAGE names. On each Debian, pip
+# installs them into an empty environment, with their requirements from PyPI. If the daemon's wheel is for another
+# architecture, pip only unpacks that wheel, and its daemon runs under qemu.
 
 # shellcheck disable=SC2154 # packages.bash sets root, packages, why and the like
 load ../deploy/packages

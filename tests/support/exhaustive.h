@@ -112,7 +112,7 @@ VX_SHARED uint64_t exhaustive_overlap(uint64_t number) {
   float a[VX_BOX_VALUES], b[VX_BOX_VALUES];
   exhaustive_boxes(number, a, b);
   struct vx_rectangle first = vx_rectangle_of(a), second = vx_rectangle_of(b);
-  struct vx_nms nms;  // the members that the function reads
+  struct vx_nms nms;  // has the members that vx_suppresses reads
   nms.iou_threshold = 0.1f;
   nms.circle = 0;
   uint64_t bits = exhaustive_bits(vx_overlap(&first, &second));

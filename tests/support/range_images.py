@@ -1,5 +1,5 @@
 """The oracle of range images: numpy, written from the definition alone, in the types of the definition. `points` may
-come from a chain of steps (steps.run), in which the x of a dropped row is NaN."""
+come from a chain of steps (steps.run); then the caller sets the x of each dropped row to NaN."""
 
 import math
 from typing import NamedTuple

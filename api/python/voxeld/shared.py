@@ -181,7 +181,7 @@ class Slots:
         self._transport.ask(request, lambda answer: None, retries=0, until=until)
 
     def close(self) -> None:
-        """Releases the slots, and unregisters the idle ones if the service answers soon."""
+        """Closes the idle slots, and unregisters them if the service answers soon."""
         with self._lock:
             slots, self._idle = self._idle, []
             for slot in self._named:  # another thread is registering this slot, and may never finish

@@ -139,7 +139,7 @@ static __device__ void count_rows(const struct cuda_view &v, const struct scatte
 // Values of a few consecutive cells in one channel.
 template <typename value, int count> struct alignas(sizeof(value) * count) several { value of[count]; };
 
-// Bypasses the cache: only the copy to the host reads the map again.
+// 16 bytes bypass the cache: only the copy to the host reads the map again.
 template <typename value, int count> static __device__ void put(value *to, const struct several<value, count> &values) {
   if (sizeof values == sizeof(uint4)) {
     uint4 whole;

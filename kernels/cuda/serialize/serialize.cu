@@ -7,10 +7,12 @@
 //   sort     Sorts the codes of all curves at once (sort.cuh). The sort is stable, so rows with the same code ascend.
 //            The host enqueues the first pass, then awaits the sizes. Without pools, the second and the last pass write
 //            the tensors into the image of the output.
-//   count    Counts the rows of each stage of pooling in the sorted codes of the first curve. The host awaits them.
+//   count    Counts the rows of each stage of pooling in the sorted codes of the first curve. The host awaits the
+//            counts.
 //   write    Writes the tensors of the rows into the image of the output, if there are pools.
 //   pool     For each stage: a scan counts the new rows along each curve. The first curve's count gives each new row
-//            its number. Then new rows get their codes and orders, and are written. The rows are sorted by new row.
+//            its number. New rows get their codes and orders. The rows are sorted by new row. Then the stage's tensors
+//            are written.
 //
 // A new row joins the rows in one larger cell, which are neighbours on every curve. So new rows have the order of the
 // rows that they join, and only the first level is sorted by code.

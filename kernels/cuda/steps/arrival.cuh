@@ -4,7 +4,7 @@
 //
 //   cuda_begin_rows(rows, arrival);                in place of cuda_wait and cuda_begin_step
 //   cuda_take_rows(rows, arrival, first, at);      by whole blocks: the coordinates of each thread's rows
-//   cuda_end_rows(rows, arrival);                  if no later kernel of the step calls cuda_end_step
+//   cuda_end_rows(rows, arrival);                  in place of cuda_end_step
 //
 // and cuda_launch_first launches it.
 #ifndef VOXELD_CUDA_ARRIVAL_CUH

@@ -1,8 +1,9 @@
 // voxel-bench: how long the kernels and a plain sequential voxelizer take on a folder of scans, without HTTP.
 //
-// Prints device information, the average time per scan and the speed-up, for every backend of the build. Parameters
-// are the service's (api/ops/ops.h) and start from the preset voxelize_cuda. --all uses every preset whose rows have
-// --columns columns. One thread. The exit status is 1 if results disagree.
+// Prints device information, the average time per scan and the speed-up, for every backend that has a device.
+// Parameters are the service's (api/ops/ops.h) and start from the preset voxelize_cuda. --all prints no averages but
+// the times of each scan, for every preset whose rows have --columns columns. One thread. The exit status is 1 if
+// results disagree.
 #include <dirent.h>
 #include <errno.h>
 #include <getopt.h>

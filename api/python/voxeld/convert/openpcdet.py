@@ -163,7 +163,7 @@ class Anchors(NamedTuple):
     """What both heads of anchors have."""
 
     decode: Dict[str, Any]
-    sizes: List[int]  # of each group of ANCHOR_GENERATOR_CONFIG
+    sizes: List[int]  # how many sizes each group of ANCHOR_GENERATOR_CONFIG has
     rotations: int
     values: int  # of an anchor in box_preds
     bins: int
