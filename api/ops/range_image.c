@@ -232,7 +232,7 @@ static bool finish(struct job_request *request, struct error *error) {
          check_view(request, error) && finish_channels(request, error);
 }
 
-// Without names, the first four columns are x, y, z and intensity. -1 if there is none.
+// Without names, the first four columns are x, y, z and intensity. -1: no column has the name.
 static int32_t find_column(const struct job_request *request, const char *name) {
   const char *fields = request->num_fields ? request->fields : "x,y,z,intensity";
   int32_t column = value_find_name(fields, name, strlen(name));

@@ -96,7 +96,7 @@ static void write_parameters(const struct answer *answer, bool widest, struct te
   json_printf(out, "}");
 }
 
-// `tensors`: NULL to measure.
+// `tensors`: NULL to measure, or if no tensor is JSON.
 static void write_output(const struct answer *answer, const struct vx_layout *layout, int tensor, const char *tensors,
                          struct text *out) {
   const struct vx_shape *shape = &layout->shape[tensor];

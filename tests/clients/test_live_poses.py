@@ -51,14 +51,15 @@ class Poses(LiveCase):
         return robot, robot.other("odom", bags.ODOMETRY)
 
     def started(self, robot, odometer, *arguments, first=0.5):
-        """voxeld-client live, once it has heard odometry."""
+        """voxeld-client live, once it has announced its subscription to odometry."""
         running = self.enterContext(self.live(robot, *(arguments or VOXELIZE)))
         robot.wait_for_subscription()
         self.tell(robot, lambda: odometer(odometry(first)), "odom")
         return running
 
     def tell(self, robot, publish, *topics):
-        """Publishes until voxeld-client live announces its subscriptions to the topics: it has heard them."""
+        """Publishes until voxeld-client live announces its subscriptions to the topics. It does so once it knows their
+        types: from a message or, with ros2dds, from the publisher's token."""
 
         def are_heard():
             publish()

@@ -1,4 +1,5 @@
-"""fps on POST /v1/voxelize, byte for byte the oracle's: samples among the voxels' means, in the order of the rows."""
+"""fps on POST /v1/voxelize, byte for byte the oracle's: samples of the voxels' means. The means are in the order of the
+rows."""
 
 import dataclasses
 import os

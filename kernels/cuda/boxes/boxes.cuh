@@ -161,7 +161,7 @@ struct cuda_found {
   uint32_t groups;                           // segments of a cloud
   uint32_t group_first[VX_MAX_CLASSES + 1];  // where each group's keys begin in a cloud; last: the keys of a cloud
   uint32_t most_ranked;                      // maximum ranked candidates of a segment
-  uint32_t most_made;                        // maximum boxes of a segment, for cuda_ranked_begin
+  uint32_t most_made;                        // maximum boxes of a segment; cuda_prepare_found sets it
   uint32_t values;                           // of a box
   bool some_left_out;                        // not all ranked candidates become boxes: num_made says how many do
   bool rectified;                            // boxes are ranked by rectified scores, not by logits

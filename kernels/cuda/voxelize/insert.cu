@@ -29,7 +29,7 @@ static __device__ void count_up(uint32_t *count, bool is) {
 
 // Waits before it lets number_kernel start: the previous job must first have cleared number_ticket.
 //
-// `arrive`: brings a chunk, as `bring` does (bring.cuh). `note(here)`: called by whole blocks, after each chunk.
+// `arrive`: brings a chunk, as `bring` does (bring.cuh). `note(here)`: called by whole blocks when a chunk has arrived.
 // `here`: the thread has a point.
 template <typename arrivals, typename notes>
 static __device__ void insert(const struct voxel_view &v, const arrivals &arrive, const notes &note) {

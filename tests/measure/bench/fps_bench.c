@@ -234,7 +234,7 @@ static void fill_sphere(float *p, int32_t i, struct noise *state) {
   double z = 2 * noise(state) - 1, angle = 6.283185307 * noise(state), r = sqrt(1 - z * z);
   (void)i, p[0] = (float)(r * cos(angle)), p[1] = (float)(r * sin(angle)), p[2] = (float)z;
 }
-// A few far points, and the rest in one place: almost every point is equally near to every sample.
+// A few far points, and the rest in one place: almost all points have nearly the same distance from a far sample.
 static void fill_outliers(float *p, int32_t i, struct noise *state) {
   for (int a = 0; a < 3; a++) p[a] = noise(state) * (i % 50 == 0 ? 1e6f : 1.0f);
 }

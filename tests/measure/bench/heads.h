@@ -26,7 +26,7 @@ void heads_fill_anchors(struct heads_anchors *maps, int count, int objects);
 // The job for one cloud. The caller must still set `caller`, `ctx` and row_counts.
 struct vx_job heads_anchor_job(const struct heads_anchors *maps);
 
-// Makes `count` candidates of any class reach the threshold, in patches of 3 x 3 cells around each object.
+// Makes `count` candidates reach the threshold, in patches of 3 x 3 cells at random places. A patch has one class.
 void heads_fill_centers(struct heads_centers *maps, int count);
 struct vx_job heads_center_job(const struct heads_centers *maps);
 

@@ -6,10 +6,10 @@
 //   output NAME TYPE SCALE BIAS DIMENSION...
 //   wait MILLISECONDS                      how long a run takes
 //   memory WEIGHTS RUN                     bytes that the network takes from a bounded arena: once, and for each row of
-//                                          the first input; what a run took is kept for later, smaller runs
+//                                          the first input; what a run took is kept for later runs that need no more
 //   fail [NUMBER]                          the run with that number and later ones fail; without a number every run
 //   session CALL WHAT                      for sessions on a GPU: what fails. CALL: `open`, or the number of the first
-//                                          run that fails; WHAT: fails, or memory for a lack of memory
+//                                          run that fails; WHAT: `memory`, for a lack of memory, or `fails`
 // output[i] = SCALE * input[i % N] + BIAS in float32, where `input` is the first input, of N values. A dimension of -1
 // takes any size. A file without the first line is refused, like a bad ONNX file.
 //
@@ -135,7 +135,7 @@ static void drop(void *object) {
   free(object);
 }
 
-// ---- objects without content ----------------------------------------------------------------------------------------
+// ---- environments, options and memory -------------------------------------------------------------------------------
 
 static struct ort_status *create_env(int log_level, const char *log_name, struct ort_env **env) {
   (void)log_level, (void)log_name;

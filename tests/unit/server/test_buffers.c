@@ -67,7 +67,7 @@ static void budget_bounds_what_is_in_use(void **state) {
   assert_null(take(1));
   buffer_release(half);
   struct buffer *small = take(1);
-  assert_non_null(small);  // the pool frees the large buffer to make room
+  assert_non_null(small);  // the pool frees the memory of `half` to make room
   assert_true(pool.allocated <= pool.budget);
   buffer_release(small);
   buffer_release(large);

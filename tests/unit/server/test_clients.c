@@ -199,7 +199,7 @@ static void one_gets_half_two_a_third_each(void **state) {
   assert_int_equal(share_acquire(&clients, a, SHARE_BYTES, 1, 0), OVER_CLIENT_SHARE);
   assert_int_equal(take_all(b), 25);  // half of the remaining 50
   share_release(&clients, a, SHARE_BYTES, 20);
-  assert_int_equal(take_all(b), 10);  // 35 are free now
+  assert_int_equal(take_all(b), 10);  // leaves 35 free
   assert_int_equal(b->held[SHARE_BYTES], 35);
   give_all(a);
   give_all(b);
