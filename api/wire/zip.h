@@ -9,7 +9,7 @@
 enum { ZIP_MEMBERS = 64, ZIP_ALIGNMENT = 64 };
 
 struct zip {
-  struct text *out;      // from the archive's beginning; may only measure
+  struct text *out;      // has nothing but the archive; capacity 0 only measures it
   struct vx_stop *stop;  // if stopped, the archive is incomplete
   int count;
   struct zip_member {

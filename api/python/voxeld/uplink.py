@@ -108,7 +108,7 @@ class _Repeatable:
 class _Column(NamedTuple):
     multiples: NDArray[Any]  # int32 or float32
     scale: float
-    error: Optional[float]  # None: the multiples are not written yet
+    error: Optional[float]  # None: of rounded multiples, which _shuffled writes
 
     def largest_error(self, values: Floats) -> float:
         """The multiples must be written."""

@@ -1,8 +1,8 @@
 // The encoder of a pillar (kernels/encode.h), run by a warp. Each lane has its own channels, so sums keep their order,
 // and maxima need no exchange between lanes.
 //
-// A pillar's rows come in chunks in shared memory. A row takes `stride` floats, a multiple of 4. A single layer has its
-// weights in registers and sees each row once. Several layers go over the rows once per layer, and compute the earlier
+// A pillar's rows come in chunks in shared memory. A row takes `stride` floats, a multiple of 4. one_layer has its
+// weights in registers and sees each row once. all_layers goes over the rows once per layer, and computes the earlier
 // layers again. So only maxima are kept, for any number of rows.
 #ifndef VOXELD_CUDA_ENCODE_CUH
 #define VOXELD_CUDA_ENCODE_CUH
@@ -24,7 +24,7 @@ struct encoder_layer {
 };
 
 // The room of a warp: the maxima of each layer, then two tiles of rows between layers. All parts begin at multiples of
-// 4.
+// 4 floats.
 struct encoder_params {
   uint32_t num_layers;
   struct encoder_layer layers[VX_MAX_ENCODER_LAYERS];

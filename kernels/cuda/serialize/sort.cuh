@@ -22,7 +22,7 @@ enum {
   SORT_WARPS = SORT_BLOCK / 32,
   SORT_ITEMS = 5,  // keys of a thread
   SORT_TILE = SORT_BLOCK * SORT_ITEMS,
-  SORT_AHEAD = 16,                                // tiles that a thread looks back at once
+  SORT_AHEAD = 16,                                // states that a thread reads together as it looks back
   SORT_PASSES = (64 + SORT_BITS - 1) / SORT_BITS  // at most
 };
 enum : uint32_t { SORT_PREFIX = UINT32_C(1) << 31 };  // in a state: the keys up to the tile's end

@@ -18,9 +18,9 @@ static uint32_t next_random(void) {
   return (uint32_t)(state_of_random >> 32);
 }
 
-// Random bytes. With `most` < 256, only every fourth run of `rows` bytes is not 0: in a shuffled body of integers, the
-// lowest bytes. So differences are small, as in a sensor's numbers. For rows near 0, what the filter direction guesses
-// is often midway between two integers.
+// Random bytes. With `most` < 256, only every fourth run of `rows` bytes is not 0: in a shuffled body of int32, the
+// lowest bytes. So differences are small, as in a sensor's numbers. Near 0, the guesses of the filter direction are
+// often midway between two integers.
 static void make_body(const struct job_request *request, char *body, int64_t rows, uint32_t most) {
   size_t size = (size_t)rows * job_request_row_bytes(request);
   for (size_t i = 0; i < size; i++) {

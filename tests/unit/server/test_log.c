@@ -164,7 +164,7 @@ static void each_line_that_nobody_reads_is_counted(void **state) {
   assert_true(kept >= 0 && close(logged_ends[0]) == 0);
   assert_true(log_start(&reason));
   assert_int_equal(close(kept), 0);                   // no reader is left
-  moved_clock_ns = (long long)time(NULL) * NS_PER_S;  // log_stop's deadline is on this clock
+  moved_clock_ns = (long long)time(NULL) * NS_PER_S;  // log_stop reads this clock, but waits by the real one
   for (int i = 0; i < 7; i++) log_event(LOG_INFO, "one", "key", "value");
   log_stop();
   int spare[2];  // a new reader in place of the closed one

@@ -368,7 +368,7 @@ static bool unpin(struct vx_device *device, void *pages) {
 static const struct vx_backend backend = {.name = "regions", .host_pin = pin, .host_unpin = unpin};
 static const struct device gpu = {.backend = &backend};
 
-// A request that opened the part before can still read it, but not write it.
+// A request that opened a part before its region was unregistered can still read the part, but not write it.
 static void a_part_outlives_its_registration(void **state) {
   (void)state;
   char byte;
@@ -541,7 +541,7 @@ static void unused_blocks_are_closed(void **state) {
   assert_int_equal(opened_blocks[0], 0);
 }
 
-// Blocks in use make no room.
+// Blocks make no room, even if no request uses them.
 static void blocks_have_shares(void **state) {
   (void)state;
   char name[16];

@@ -91,7 +91,7 @@ class Config:
         return numbers
 
     def agree(self, key: str, *values: Any, default: Any = None) -> None:
-        """Checks that the key has one of `values`, which the file has for voxelization. `default`: what the project
+        """Checks that the key agrees with the file's voxelization: it has one of `values`. `default`: what the project
         that reads the file, such as mmdetection3d, takes if the key is absent."""
         given = self.numbers(key) if key in self.values else default
         if given is not None and list(given) not in [list(value) for value in values]:
