@@ -1,8 +1,8 @@
 // Sessions of networks on a GPU (engine.h), with ONNX Runtime's CUDA provider.
 //
 // A session belongs to the caller that opened it. One thread at a time may run it.
-#ifndef VOXELD_ENGINE_ORT_SESSION_H
-#define VOXELD_ENGINE_ORT_SESSION_H
+#ifndef VOXELD_ENGINE_ORT_LANE_SESSION_H
+#define VOXELD_ENGINE_ORT_LANE_SESSION_H
 
 #include "kernels/engine.h"
 

@@ -68,7 +68,7 @@ static void usage(FILE *to) {
           "  --set NAME=VALUE         any other parameter of the service\n"
           "  --all                    every preset of --columns columns (default 4), one table\n"
           "  --cpu                    also the plain sequential voxelizer, as the baseline; results must agree\n"
-          "  --plain-memory-mb N      a scan whose dense grid is larger shows '-' (default 4096)\n"
+          "  --plain-memory-mb N      no plain voxelizer if its dense grid is larger (default 4096)\n"
           "  --repeat N               runs measured for each scan, up to %d (default 20)\n"
           "  --plain-repeat N         the same for the plain voxelizer (default 3)\n"
           "  --verbose                a line for each file, with the time of each stage\n",
