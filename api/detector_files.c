@@ -69,7 +69,7 @@ static bool read_encoder_object(struct detector_files *files, json_t *encoder, s
       !part_read_text(encoder, "encoder.", "features", features, sizeof features, error))
     return false;
   if (strcmp(features, expected) != 0)
-    return error_set(error, MODEL "encoder.features is '%s'; with voxelize.num_features = %d it is '%s'", features,
+    return error_set(error, MODEL "encoder.features is '%s'; with voxelize.num_features = %d it must be '%s'", features,
                      (int)files->voxelize->num_features, expected);
   bool given = json_object_get(encoder, "layers");
   if ((given && !part_read_number(encoder, "encoder.", "layers", 1, VX_MAX_ENCODER_LAYERS, &layers, error)) ||

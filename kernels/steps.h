@@ -22,7 +22,7 @@
 // On the CPU the chain counts the fates at its end. On a GPU cuda_drop counts them.
 //
 // The operation `points` returns the rows that its chain, perhaps of 0 steps, has left. `transform` is the same with a
-// chain of one such step. Other operations may return these tensors too, if the job has a chain:
+// chain of one step of the type transform. Other operations may return these tensors too, if the job has a chain:
 //   points         the rows that are left, of all clouds, in the order of the input
 //   point_indices  for each of them, the row of the input
 //   point_rows     for each row of the input, its row of `points` or, if it was merged, its head's row; -1 if the row

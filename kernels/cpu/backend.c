@@ -69,7 +69,7 @@ static enum vx_status open_lane(struct vx_device *device, enum vx_lane_use use, 
     free(*lane);
     return status;
   }
-  (*lane)->base = (uint32_t)(*lane)->seed[0];  // random, so that zeroed slots do not look like numbers of cells
+  (*lane)->base = (uint32_t)(*lane)->seed[0];  // random, so that zeroed slots rarely look like numbers (cell_index.h)
   return VX_OK;
 }
 

@@ -1,5 +1,5 @@
 // The queue between the I/O threads and the workers. It serves clients round-robin; the jobs of one client are first
-// in, first out. While other clients are served, a client gets at most all workers but one (but at least one). So even
+// in, first out. While others are served, a client gets all workers but one or, if there is only one, this one. So even
 // long jobs do not block other clients.
 //
 // The next job goes to a waiting worker of the device with the fewest jobs: to the one that began to wait last, because
@@ -67,7 +67,8 @@ VX_WARN_UNUSED bool queue_push(struct queue *queue, struct job *job);
 void queue_waiter_init(struct queue_waiter *waiter, int device, atomic_llong *load);
 void queue_waiter_end(struct queue_waiter *waiter);
 
-// Waits for a job. NULL: the waiter was `called`, or the queue is stopped, and busy workers take what still waits.
+// Waits for a job. NULL: the waiter was `called`, or the queue is stopped. After a stop, the workers that are busy take
+// the jobs that still wait.
 struct job *queue_pop(struct queue *queue, struct queue_waiter *waiter);
 // Wakes up to `most` sleeping waiters (QUEUE_CALLED_MOST at most) and gives them no job. Returns how many.
 int64_t queue_call(struct queue *queue, int64_t most);

@@ -96,7 +96,7 @@ class Files(Models):
         "no encoder": (models.description(encoder=None), "model.json: encoder is not an object"),
         "features": (
             with_part("encoder", features="pillar9"),
-            "model.json: encoder.features is 'pillar9'; with voxelize.num_features = 4 it is 'pillar10'",
+            "model.json: encoder.features is 'pillar9'; with voxelize.num_features = 4 it must be 'pillar10'",
         ),
         "width": (with_part("encoder", width=4097), "model.json: encoder.width is not a whole number from 1 to 4096"),
         "layers": (with_part("encoder", layers=5), "model.json: encoder.layers is not a whole number from 1 to 4"),

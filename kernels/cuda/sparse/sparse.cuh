@@ -6,7 +6,7 @@
 // before it.
 //
 // A table has the neighbours of output rows. Its rows are sorted by class: the rows of a class have inputs at similar
-// offsets, so that the rows of a tile need the same offsets. The order in a class does not matter: each row has its own
+// offsets, so that the rows of a tile need few offsets. The order in a class does not matter: each row has its own
 // sums. A layer computes the tiles with the most offsets first, so that its last blocks are short.
 //
 // The host launches each kernel for as many rows as a level has room for; the kernels read the numbers of rows. If the

@@ -1,7 +1,7 @@
-// From numbers to rows. Each point writes itself into its cell's part of the list, at its rank, and notes its row if
-// the job wants that. The ranks in a cell are 0, 1, 2 and so on, so the points with rank >= cap are as many as the
-// voxel drops. The thread of the point with rank 0 acts for its cell: it marks the cell, and queues the row if more
-// than CUDA_TINY_LIST points of its list must be sorted.
+// From numbers of cells to rows of voxels. Each point writes itself into its cell's part of the list, at its rank, and
+// notes the row of its voxel if the job wants that. The ranks in a cell are 0, 1, 2 and so on, so the points with rank
+// >= cap are as many as the voxel drops. The thread of the point with rank 0 acts for its cell: it marks the cell, and
+// queues the row if more than CUDA_TINY_LIST points of its list must be sorted.
 #include "kernels/cuda/voxelize/voxelize.cuh"
 
 #include "kernels/cuda/base/device.cuh"

@@ -204,7 +204,7 @@ static void what_is_wrong_with_model_json(void **state) {
       {"encoder.file", "'a/x'", "encoder.file is 'a/x'; allowed: the name of a file beside it"},
       {"encoder.file", "'.x'", "encoder.file is '.x'; allowed: the name of a file beside it"},
       {"encoder.features", "'pillar9'",
-       "encoder.features is 'pillar9'; with voxelize.num_features = 4 it is 'pillar10'"},
+       "encoder.features is 'pillar9'; with voxelize.num_features = 4 it must be 'pillar10'"},
       {"encoder.features", NULL, "encoder.features is not a string of 1 to 31 bytes"},
       {"encoder.layers", "0", "encoder.layers is not a whole number from 1 to 4"},
       {"encoder.layers", "5", "encoder.layers is not a whole number from 1 to 4"},
