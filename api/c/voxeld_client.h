@@ -210,7 +210,7 @@ enum voxeld_status voxeld_delete_stream(struct voxeld_client *client, const char
 
 struct voxeld_sweep {
   const char *stream;
-  double time, age_s;  // age: seconds from this sweep to number 0, below 0 if this sweep is newer
+  double time, age_s;  // age: seconds from this sweep to the newest of the first stream; below 0: this sweep is newer
   double received, removed_close, joined, not_finite;
 };
 

@@ -26,7 +26,7 @@ VOXELIZE = (*VOXELS, *STREAM)
 
 
 def at(seconds):
-    """A pose of the vehicle, which drives along x and y and does not turn."""
+    """A pose of the vehicle, which drives along x and y, always turned by TURN."""
     return (2.0 * seconds, seconds, 0.0, *TURN)
 
 

@@ -134,7 +134,7 @@ static void waiting_jobs_count(void **state) {
   assert_int_equal(choose(1, cpu_only), TARGETS);
 }
 
-// `ahead`: the part of the waiting work that is done when the client's last job is done.
+// `ahead`: the part of all waiting work that is done when the last waiting job of this job's client is done.
 static void only_waiting_jobs_ahead_count(void **state) {
   (void)state;
   take_ms(10, 35);

@@ -123,9 +123,9 @@ class Tree:
             self._put(header, _name(child), _pose(reader)).static = topic.endswith(STATIC)
 
     def chain(self, frame: str, fixed: Optional[str], mounted: bool) -> List[Track]:
-        """The tracks up to the fixed frame. They begin at the sensor's frame or, if `mounted` or if the messages do not
-        name the vehicle, at the vehicle's. Without `fixed`, the fixed frame is the odometry's or, without odometry, the
-        topmost one. Unknown if the tracks do not lead there."""
+        """The tracks up to the fixed frame. They begin at the vehicle's frame if the request has the sensor's mount
+        (`mounted`) or if the messages do not name the vehicle, else at the sensor's. Without `fixed`, the fixed frame
+        is the odometry's or, without odometry, the topmost one. Unknown if the tracks do not lead there."""
         start = frame = _name(frame)
         if self.vehicle is not None and (mounted or not self.vehicle):
             start = self.vehicle

@@ -41,8 +41,11 @@ def plan(model: Config, path: pathlib.Path) -> Plan:
 
     def rows(found: int) -> List[int]:
         voxels.columns = columns
-        if found != inputs or inputs - columns not in (5, 6):
+        if found != inputs:
             raise ConvertError(f"the encoder has {found} inputs; encoder_in_feature_size is {inputs}")
+        if inputs - columns not in (5, 6):
+            allowed = f"{columns + 5} or {columns + 6}"
+            raise ConvertError(f"encoder_in_feature_size is {inputs}; allowed with {columns} columns: {allowed}")
         return list(range(inputs))  # the offset from the centre may lack z
 
     return Plan(f"CenterPoint of Autoware, converted from {path.name}", voxels, _head(model, voxels), rows)
