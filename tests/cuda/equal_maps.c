@@ -122,7 +122,7 @@ static void test_random_maps(struct side sides[2], struct random *random, int64_
       break;
     default: asked.tensors |= random_bits(random) & VX_DENSE_TENSORS; break;
   }
-  size_t most = largest < 100000 ? (size_t)12 << 20 : (size_t)(random_one_in(random, 8) ? 600 : 60) << 20;
+  size_t most = largest < 100000 ? (size_t)4 << 20 : (size_t)(random_one_in(random, 8) ? 600 : 60) << 20;
   fit_grid(&asked, scan.num_clouds, most);
   snprintf(scan.name, sizeof scan.name, "%d", number);
   compare(sides, &asked, &scan, "random maps");
@@ -133,7 +133,7 @@ static void test_random_maps(struct side sides[2], struct random *random, int64_
 // is empty.
 static void test_presets(struct side sides[2], const struct presets *presets, struct random *random, int64_t largest) {
   static struct scan scan = {.num_clouds = 3};
-  size_t most = largest < 100000 ? (size_t)4 << 20 : (size_t)512 << 20;
+  size_t most = largest < 100000 ? (size_t)12 << 20 : (size_t)512 << 20;
   for (size_t k = 0; k < presets_count(presets); k++) {
     struct vx_job asked = presets_request(presets_at(presets, k))->job;
     const struct vx_voxelize *params = &asked.params.voxelize;
