@@ -223,12 +223,13 @@ static void check_crews(bool unwilling) {
     if (run_with(&alone, &asked) != VX_OK) fail_msg("kind %d: %s", kind, alone.outcome.error.text);
     for (int i = 0; i < 4; i += 1 + PART / 2) {
       struct crew crew = crew_of(helpers[i], unwilling, 100 * (uint64_t)kind + (uint64_t)i);
-      for (int round = 0; round < 3; round += PART) {
+      int runs = 0;
+      for (int round = 0; round < 3; round += PART, runs++) {
         (void)run_with(&crew, &asked);
         assert_same(&crew.outcome, &alone.outcome);
         free(crew.outcome.block);
       }
-      assert_true(crew.loops > 0 && crew.helped > 0);
+      assert_true(crew.loops >= runs && crew.helped > 0);
       assert_int_equal(crew.given_up > 0, unwilling && kind != 9);  // kind 9 has short tasks, which are never given up
       dismiss(&crew);
     }
