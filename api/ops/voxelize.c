@@ -326,10 +326,10 @@ static bool finish_cylinder(struct job_request *request, struct error *error) {
 
 static bool check_grid(const struct job_request *request, struct error *error) {
   static const char *const needed[] = {"point_cloud_range", "voxel_size"};
-  static const char *const planes[] = {"x", "y", "z"}, *const cylinders[] = {"rho", "phi", "z"};
+  static const char *const cartesian[] = {"x", "y", "z"}, *const cylindrical[] = {"rho", "phi", "z"};
   const struct vx_voxelize *params = &request->job.params.voxelize;
   bool cylinder = params->coordinates == VX_CYLINDER;
-  const char *const *axes = cylinder ? cylinders : planes;
+  const char *const *axes = cylinder ? cylindrical : cartesian;
   const char *sized_by = cylinder ? "grid_shape" : "voxel_size";
   for (size_t i = 0; i < (cylinder ? 1 : 2); i++)
     if (!job_request_is_given(request, needed[i]))
